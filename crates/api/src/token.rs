@@ -71,3 +71,34 @@ pub struct NewToken {
     /// Send this as `Authorization: Bearer …`.
     pub secret: String,
 }
+
+/// The identity behind a token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Whoami {
+    /// Names the token.
+    pub id: String,
+    /// The name of its owner or purpose; the `user_id` in history.
+    pub name: String,
+    /// The role.
+    pub role: String,
+    /// The kinds it may touch; empty for all.
+    pub kinds: Vec<String>,
+    /// The user group it belongs to.
+    pub group_id: Option<String>,
+    /// The one adapter that it reports as; absent for any.
+    #[serde(default)]
+    pub adapter: Option<String>,
+    /// When it ends.
+    #[schema(value_type = String, format = DateTime)]
+    pub expires_at: Timestamp,
+}
+
+/// A link that logs a person in to the console once; it is shown only now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LoginLink {
+    /// The path below the URL of the server. Its secret is behind the `#`, which browsers send to no server.
+    pub path: String,
+    /// When it ends, used or not.
+    #[schema(value_type = String, format = DateTime)]
+    pub expires_at: Timestamp,
+}

@@ -18,10 +18,10 @@ document.addEventListener("click", async (event) => {
   }
 });
 
-// A link to the login may carry a token behind the #, which browsers send to no server. It is filled in and taken out of
-// the address; the person sends it.
+// A link to the login may carry a secret behind the #, which browsers send to no server: that of a login link, or a token.
+// It is filled in and taken out of the address; the person sends it.
 const login = document.querySelector("form[action='/console/login']");
-if (login && location.hash.startsWith("#wrt_")) {
+if (login && /^#wr[lt]_/.test(location.hash)) {
   login.elements.token.value = decodeURIComponent(location.hash.slice(1));
   history.replaceState(null, "", location.pathname + location.search);
   login.querySelector("button").focus();

@@ -60,6 +60,8 @@ const TABLE: &[(&str, &str, Option<&str>, Open)] = &[
     ("POST",   "/api/v1/bulk",                           None,             APPROVE),
     ("POST",   "/api/v1/tokens",                         Some("token"),    ADMIN),
     ("DELETE", "/api/v1/tokens/{id}",                    Some("token"),    ADMIN),
+    ("GET",    "/api/v1/whoami",                         None,             CLUSTER),
+    ("POST",   "/api/v1/login-links",                    None,             READ),
     ("GET",    "/api/v1/nodes",                          Some("node"),     READ),
     ("POST",   "/api/v1/nodes",                          Some("node"),     WRITE),
     ("GET",    "/api/v1/nodes/{id}",                     Some("node"),     READ),

@@ -1,7 +1,7 @@
 //! The console: sessions that are never more than their token, forms that only its own pages send, and pages that show
 //! hostile text harmlessly.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{
     Api, Backend, Reply, Site, node_in, on_both,
@@ -12,6 +12,7 @@ use crate::support::{
 on_both! {
     a_session_is_opened_by_a_token_and_ends_with_it,
     a_session_counts_on_every_server,
+    a_login_link_opens_one_session,
     forms_of_other_pages_are_refused,
     a_failed_installation_is_repaired_with_plain_forms,
     a_viewer_sees_commands_and_no_forms,
@@ -171,6 +172,54 @@ fn a_session_counts_on_every_server(on: Backend) {
     }
     let forged = site.caller(0, None).with("cookie", "wardroom-session=AAAA.BBBB");
     assert_eq!(forged.get("/console").status, 303);
+}
+
+/// Of several that open it at once, at different servers, one gets in.
+fn a_login_link_opens_one_session(on: Backend) {
+    let site = Site::start(on);
+    let (id, token) = site.new_token(&json!({"name": "ada", "role": "viewer"}));
+    let made = site.caller(0, Some(&token)).post("/api/v1/login-links", &json!({})).expect(201);
+    let secret = |made: &Value| {
+        let path = made["data"]["path"].as_str().unwrap();
+        path.strip_prefix("/console/login#").unwrap().to_owned()
+    };
+    let link = secret(&made);
+    let refused = log_in(&site.caller(0, None), "wrt_unknown");
+    let tries: Vec<_> = std::thread::scope(|scope| {
+        let tries: Vec<_> = (0..6)
+            .map(|index| {
+                scope.spawn({
+                    let (site, link) = (&site, &link);
+                    move || log_in(&site.caller(index, None), link)
+                })
+            })
+            .collect();
+        tries.into_iter().map(|tried| tried.join().unwrap()).collect()
+    });
+    let (opened, others): (Vec<_>, Vec<_>) = tries.into_iter().partition(|tried| tried.status == 303);
+    assert_eq!(opened.len(), 1, "one link opened {} sessions", opened.len());
+    for other in others {
+        assert_eq!((other.status, other.header("set-cookie")), (401, None));
+        assert_eq!(other.text(), refused.text(), "the refusal says nothing of the link");
+    }
+    let cookie = opened[0].header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    let page = site.caller(1, None).with("cookie", &cookie).get("/console");
+    assert!(page.status == 200 && page.text().contains("ada") && page.text().contains("viewer"));
+    // The session is not the token: it makes no further link.
+    site.caller(0, None).with("cookie", &cookie).post("/api/v1/login-links", &json!({})).problem(401);
+
+    // A link ends with its token, and a part of it is none.
+    let unused = secret(&site.caller(0, Some(&token)).post("/api/v1/login-links", &json!({})).expect(201));
+    for wrong in
+        [unused.split('.').next().unwrap(), "wrl_", "wrl_x.y", "wrl_.", &unused.replace("wrl_", "wrl_A")]
+    {
+        assert_eq!(log_in(&site.caller(0, None), wrong).status, 401, "{wrong}");
+    }
+    site.admin().delete(&format!("/api/v1/tokens/{id}")).expect(200);
+    assert_eq!(log_in(&site.caller(0, None), &unused).status, 401, "its token is revoked");
+    assert_eq!(site.caller(1, None).with("cookie", &cookie).get("/console").status, 303);
+    let history = site.admin().get("/api/v1/history?limit=50").expect(200).to_string();
+    assert!(history.contains("offered") && !history.contains("wrl_"), "{history}");
 }
 
 fn forms_of_other_pages_are_refused(on: Backend) {

@@ -21,6 +21,15 @@ impl Client {
         this.answer(request.header("idempotency-key", exchange).json(&body)).await
     }
 
+    /// Exchanges the certificate that this client shows for the credential of a satellite.
+    ///
+    /// # Errors
+    /// As for every call.
+    pub async fn register_satellite_by_certificate(&self) -> Result<Registration, Error> {
+        let this = Self { root: ROOT, ..self.clone() };
+        this.answer(this.http.get(this.url(&["satellites", "spiffe-ztr"], &[]))).await
+    }
+
     /// Sends a heartbeat of a satellite with its credential.
     ///
     /// # Errors

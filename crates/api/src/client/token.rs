@@ -5,7 +5,7 @@ use reqwest::Method;
 use super::{Client, Error, Query};
 use crate::{
     Page,
-    token::{NewToken, Token, TokenCreate},
+    token::{LoginLink, NewToken, Token, TokenCreate, Whoami},
 };
 
 impl Client {
@@ -31,5 +31,21 @@ impl Client {
     /// As for every call.
     pub async fn revoke_token(&self, id: &str) -> Result<Token, Error> {
         self.delete(&["tokens", id]).await
+    }
+
+    /// The identity behind the token of this client.
+    ///
+    /// # Errors
+    /// As for every call.
+    pub async fn whoami(&self) -> Result<Whoami, Error> {
+        self.one(&["whoami"]).await
+    }
+
+    /// Makes a link that logs a person in to the console once.
+    ///
+    /// # Errors
+    /// As for every call.
+    pub async fn create_login_link(&self) -> Result<LoginLink, Error> {
+        self.change(Method::POST, &["login-links"], &()).await
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod deny;
 pub(crate) mod face;
 pub(crate) mod first_token;
 pub mod member;
+pub(crate) mod own;
 pub(crate) mod reference;
 pub(crate) mod seal;
 pub mod secret;

@@ -60,7 +60,8 @@ fn shown(
     answer::page(status, &login::page(&login::Login { theme: answer::theme(headers), next, wrong, about }))
 }
 
-/// Opens a session for the token of the form. A refusal says and takes the same, whatever is wrong with the token.
+/// Opens a session for the token of the form, or for the secret of a login link. A refusal says and takes the same,
+/// whatever is wrong with it.
 pub(super) async fn log_in(
     State(console): State<Console>,
     Extension(caller): Extension<Caller>,
@@ -72,22 +73,31 @@ pub(super) async fn log_in(
     let fields = visit::read(request, &console).await?;
     let field = |name: &str| fields.get(name).map_or("", |value| value.trim());
     let (token, next) = (field("token"), field("next"));
-    let known = match token.starts_with("wrt_") {
-        true => auth::by_token(app, token, caller.address).await,
-        false => Err(Error::Unauthenticated("it is no token")),
+    let opened = match token {
+        _ if token.starts_with("wrt_") => match auth::by_token(app, token, caller.address).await {
+            Ok(identity) => session::open(app, token, &caller, &identity).await,
+            Err(error) => Err(error),
+        },
+        _ if token.starts_with(session::LINK) => session::redeem(app, token, &caller).await,
+        _ => Err(Error::Unauthenticated("it is no token")),
     };
-    let identity = match known {
-        Ok(identity) => identity,
+    let cookie = match opened {
+        Ok(cookie) => cookie,
         Err(Error::Unauthenticated(_)) => {
             let rest = REFUSED_AFTER.saturating_sub(began.elapsed());
             tokio::time::sleep(rest).await;
             app.denials.count(caller.name(), "/console/login", StatusCode::UNAUTHORIZED.as_u16());
-            let wrong = "The token is not accepted: it is unknown, has expired, or was revoked.".to_owned();
-            return Ok(shown(app, &headers, own(next).to_owned(), Some(wrong), StatusCode::UNAUTHORIZED));
+            let wrong = "The token is not accepted: it is unknown, has expired, or was revoked. A login link works once.";
+            return Ok(shown(
+                app,
+                &headers,
+                own(next).to_owned(),
+                Some(wrong.to_owned()),
+                StatusCode::UNAUTHORIZED,
+            ));
         }
         Err(error) => return Err(error),
     };
-    let cookie = session::open(app, token, &caller, &identity).await?;
     let mut response = see(own(next));
     response.headers_mut().insert(header::SET_COOKIE, cookie);
     Ok(response)

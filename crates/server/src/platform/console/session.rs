@@ -4,6 +4,9 @@
 //! known, and every request of the session is judged by that token as if the token itself had been sent.
 //!
 //! Only hashes are stored. The cookie carries a seal of the server's key, so that guesses cost the database nothing.
+//!
+//! A login link is a session that is offered: the person who opens the link turns it into an open one, once, within ten
+//! minutes.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -30,6 +33,13 @@ pub(crate) const KIND: &str = "session";
 /// The longest time that a session lasts.
 const LONGEST: SignedDuration = SignedDuration::from_hours(12);
 
+/// How long a login link works.
+const OFFERED_FOR: SignedDuration = SignedDuration::from_mins(10);
+
+/// The beginning of the secret of a login link.
+pub(crate) const LINK: &str = "wrl_";
+
+const OFFERED: &str = "offered";
 const OPEN: &str = "open";
 const ENDED: &str = "ended";
 
@@ -76,29 +86,97 @@ pub(crate) async fn open(
     caller: &Caller,
     identity: &Identity,
 ) -> Result<HeaderValue, Error> {
-    let expires_at = identity.expires_at.min(app.now().saturating_add(LONGEST).unwrap_or(Timestamp::MAX));
+    let expires_at = end_of(app, identity, LONGEST);
     let secret = secret::random_text();
     let document = SessionDocument { token: app.key.hash_token(token), expires_at };
-    let content = Content {
+    let content = content(identity, OPEN, &document, key(app, &secret))?;
+    app.create(content, entry(app, caller, identity, "registered")).await?;
+    given(app, &secret, expires_at)
+}
+
+/// Offers a session to the person who shows the secret that this returns, and says until when.
+pub(crate) async fn offer(
+    app: &App,
+    token: &str,
+    caller: &Caller,
+    identity: &Identity,
+) -> Result<(String, Timestamp), Error> {
+    let expires_at = end_of(app, identity, OFFERED_FOR);
+    let secret = secret::random_text();
+    let document = SessionDocument { token: app.key.hash_token(token), expires_at };
+    let content = content(identity, OFFERED, &document, link_key(app, &secret))?;
+    app.create(content, entry(app, caller, identity, "registered")).await?;
+    Ok((format!("{LINK}{secret}.{}", link_seal(app, &secret)), expires_at))
+}
+
+/// Opens the session that a login link offers; returns its cookie. The same link opens no second one.
+pub(crate) async fn redeem(app: &App, link: &str, caller: &Caller) -> Result<HeaderValue, Error> {
+    let shown = link.strip_prefix(LINK).and_then(|rest| rest.split_once('.'));
+    let (offered, seal) = shown.ok_or(NONE)?;
+    if !secret::same(seal.as_bytes(), link_seal(app, offered).as_bytes()) {
+        return Err(NONE);
+    }
+    let found = app.store.get_by_key(KIND, &link_key(app, offered)).await?.ok_or(NONE)?;
+    let SessionDocument { token, .. } = found.content.document.read()?;
+    let identity = app.tokens.identify(app, &token, (), caller.address).await.map_err(ended)?;
+    let expires_at = end_of(app, &identity, LONGEST);
+    let opened = Document::of(&SessionDocument { token, expires_at })?;
+    let secret = secret::random_text();
+    let decide = |found: &Resource| {
+        let document: SessionDocument = found.content.document.read()?;
+        let is_offered = found.content.state == OFFERED && !found.content.deleted;
+        if !is_offered || document.expires_at <= app.now() || identity.expires_at <= app.now() {
+            return Err(NONE);
+        }
+        let content = Content {
+            state: OPEN.to_owned(),
+            document: opened.clone(),
+            keys: [key(app, &secret)].into(),
+            ..found.content.clone()
+        };
+        Ok(Decided::Commit(Box::new((content, entry(app, caller, &identity, "transition"))), ()))
+    };
+    match app.change(KIND, &found.content.id, decide).await {
+        Ok(_) => given(app, &secret, expires_at),
+        Err(Error::NotFound { .. }) => Err(NONE),
+        Err(error) => Err(error),
+    }
+}
+
+/// The end of a session that lasts so long, or as long as its token.
+fn end_of(app: &App, identity: &Identity, longest: SignedDuration) -> Timestamp {
+    identity.expires_at.min(app.now().saturating_add(longest).unwrap_or(Timestamp::MAX))
+}
+
+fn content(
+    identity: &Identity,
+    state: &str,
+    document: &SessionDocument,
+    key: String,
+) -> Result<Content, Error> {
+    Ok(Content {
         kind: KIND.to_owned(),
         id: Uuid::now_v7().to_string(),
         name: identity.name.clone(),
-        state: OPEN.to_owned(),
-        document: Document::of(&document)?,
+        state: state.to_owned(),
+        document: Document::of(document)?,
         labels: Default::default(),
         fields: Default::default(),
-        keys: [key(app, &secret)].into(),
+        keys: [key].into(),
         deleted: false,
         due_at: None,
-    };
-    let entry = Entry {
-        user_id: Some(identity.name.clone()),
-        metadata: named(&identity.name),
-        ..by_person(app, caller, "registered", None)
-    };
-    app.create(content, entry).await?;
+    })
+}
+
+fn entry(app: &App, caller: &Caller, identity: &Identity, entry_type: &str) -> Entry {
+    let metadata = named(&identity.name);
+    Entry { user_id: Some(identity.name.clone()), metadata, ..by_person(app, caller, entry_type, None) }
+}
+
+/// The cookie of an open session.
+fn given(app: &App, secret: &str, expires_at: Timestamp) -> Result<HeaderValue, Error> {
     let seconds = expires_at.duration_since(app.now()).as_secs().max(0);
-    written(&app.config, &format!("{secret}.{}", seal(app, &secret)), seconds)
+    written(&app.config, &format!("{secret}.{}", seal(app, secret)), seconds)
 }
 
 /// Ends a session; returns the cookie that takes its place.
@@ -153,6 +231,15 @@ fn seal(app: &App, secret: &str) -> String {
     secret::encode(&app.key.sign("console cookie", &[secret])[..16])
 }
 
+/// The key under which the offer of a login link is stored.
+fn link_key(app: &App, secret: &str) -> String {
+    format!("mac/{}", secret::encode(&app.key.sign("console login link", &[secret])))
+}
+
+fn link_seal(app: &App, secret: &str) -> String {
+    secret::encode(&app.key.sign("console login link seal", &[secret])[..16])
+}
+
 fn written(config: &Config, value: &str, seconds: i64) -> Result<HeaderValue, Error> {
     let secure = if is_secure(config) { "; Secure" } else { "" };
     let text =
@@ -170,6 +257,42 @@ pub(crate) fn read<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::platform::identity::auth::TokenDocument;
+
+    /// A link whose time is over opens nothing; the same one before does.
+    #[tokio::test]
+    async fn a_login_link_ends_after_its_minutes() {
+        let dir = tempfile::tempdir().unwrap();
+        let app = crate::platform::bare::app(&dir).await;
+        let document = TokenDocument {
+            role: wardroom_core::table::Role::Viewer,
+            kinds: Vec::new(),
+            group_id: None,
+            adapter: None,
+            expires_at: Timestamp::MAX,
+        };
+        let token = crate::platform::identity::token::content(&app.key, "ada", &document, "wrt_ada").unwrap();
+        let made = crate::platform::app::by_system(&app, "registered", named("ada"));
+        let stored = app.create(token, made).await.unwrap();
+        let identity = Identity::of(&stored).unwrap();
+        let address = std::net::Ipv4Addr::LOCALHOST.into();
+        let caller = Caller { principal: Principal::Anonymous, address, request_id: "r".into() };
+        for (ends_in, opens) in [(SignedDuration::from_secs(-1), false), (OFFERED_FOR, true)] {
+            let (link, _) = offer(&app, "wrt_ada", &caller, &identity).await.unwrap();
+            let offered = link.strip_prefix(LINK).unwrap().split_once('.').unwrap().0;
+            let found = app.store.get_by_key(KIND, &link_key(&app, offered)).await.unwrap().unwrap();
+            let mut document: SessionDocument = found.content.document.read().unwrap();
+            document.expires_at = app.now() + ends_in;
+            let ended = |found: &Resource| {
+                let document = Document::of(&document)?;
+                let content = Content { document, ..found.content.clone() };
+                let entry = crate::platform::app::by_system(&app, "transition", named("ada"));
+                Ok(Decided::Commit(Box::new((content, entry)), ()))
+            };
+            app.change(KIND, &found.content.id, ended).await.unwrap();
+            assert_eq!(redeem(&app, &link, &caller).await.is_ok(), opens);
+        }
+    }
 
     #[test]
     fn a_cookie_is_found_among_others() {

@@ -147,6 +147,9 @@ pub const AUDITORS: Allow = Roles(&[Viewer, Operator, Admin, Auditor]);
 /// Roles that may follow changes; adapters only their own.
 pub const FOLLOWERS: Allow = Roles(&[Viewer, Operator, Admin, Auditor, Adapter]);
 
+/// Every role.
+pub const EVERYBODY: Allow = Roles(&[Viewer, Operator, Admin, Installer, Adapter, Auditor]);
+
 /// The routes that belong to no kind.
 #[rustfmt::skip]
 pub(crate) const SHARED: &[Route] = &[
@@ -168,6 +171,8 @@ pub(crate) const SHARED: &[Route] = &[
     route("GET",    "/api/v1/tokens",                              "token",    ADMINS,    Class::Read),
     route("POST",   "/api/v1/tokens",                              "token",    ADMINS,    Class::Write).showing_secret(),
     route("DELETE", "/api/v1/tokens/{id}",                         "token",    ADMINS,    Class::Write),
+    route("GET",    "/api/v1/whoami",                              "",         EVERYBODY, Class::Read),
+    route("POST",   "/api/v1/login-links",                         "",         READERS,   Class::Write).showing_secret(),
 ];
 
 /// How long an answer with events may be held back on request.

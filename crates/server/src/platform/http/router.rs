@@ -30,7 +30,7 @@ use crate::platform::{
     bulk::{self, Single},
     console,
     feed::{attention, events, find, history, lifecycle, summary, why},
-    identity::token,
+    identity::{own, token},
     kind::Kind,
     liveness::view as guard,
 };
@@ -117,7 +117,9 @@ fn routes(kinds: &[&Kind]) -> OpenApiRouter<App> {
         .routes(routes!(guard::get_incident))
         .routes(routes!(metrics::metrics))
         .routes(routes!(token::list, token::create))
-        .routes(routes!(token::revoke));
+        .routes(routes!(token::revoke))
+        .routes(routes!(own::whoami))
+        .routes(routes!(own::login_link));
     kinds.iter().fold(shared, |router, kind| router.merge((kind.routes)()))
 }
 

@@ -37,6 +37,7 @@ const SHARED: Words = Words {
     schemas: &[
         ("Token", "role", Values::Of(names::<Role>)),
         ("TokenCreate", "role", Values::Of(names::<Role>)),
+        ("Whoami", "role", Values::Of(names::<Role>)),
     ],
     parameters: &[("/api/v1/tokens", "state", Values::Of(|| token::STATES.to_vec()))],
 };
