@@ -6,6 +6,7 @@
 mod adapter;
 mod clock;
 mod device;
+mod domain;
 mod fleet;
 mod folder;
 mod gpu_node;
@@ -14,6 +15,7 @@ mod node;
 mod plan;
 mod planted;
 mod random;
+mod rollout;
 mod satellite;
 mod settings;
 mod tell;
@@ -67,7 +69,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let _last_lines = log_to(&folder)?;
     more_files();
     let plan = Plan::of(options.seed, options.members);
-    let upstreams = Upstreams::start().await?;
+    let upstreams = Upstreams::start(folder.path()).await?;
     let flags = settings::flags(&plan, folder.path(), options.listen, &upstreams);
     let sources = config::Sources { flags, ..config::Sources::default() };
     let server = Server::start(config::resolve(&sources, wardroom_server::KINDS)?).await?;
@@ -82,7 +84,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
         fleet::populate(&world, &mut members).await?;
         let joined = tokio::time::timeout(JOINING, world.all_there()).await.is_ok();
         tell::members(&world, joined, began.elapsed());
-        tell::try_this(&world, &folder, &addresses);
+        let link = world.admin.create_login_link().await?;
+        tell::try_this(&world, &folder, &addresses, &link);
         while let Some(ended) = members.join_next().await {
             // Members never end; one that panicked ends the demo, so that the mistake is seen.
             ended??;

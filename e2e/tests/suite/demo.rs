@@ -114,6 +114,7 @@ fn what_is_planted_is_found_and_cured() {
         ("gpu-node", demo.name("wardroom why gpu-node ")),
         ("node", demo.name("wardroom why node ")),
         ("satellite", demo.name("wardroom why satellite ")),
+        ("fleet", demo.name("wardroom why fleet ")),
     ];
     let adapter = demo.name("--adapter ");
     let zone = demo.name("problem is zone ");
@@ -142,6 +143,7 @@ fn what_is_planted_is_found_and_cured() {
         ("gpu-node", &cures[0].1, "active"),
         ("node", &cures[1].1, "active"),
         ("satellite", &cures[2].1, "online"),
+        ("fleet", &cures[3].1, "Inactive"),
     ] {
         demo.ok(&format!("wardroom wait {kind} {name} --for=state={state} --timeout 60"));
     }

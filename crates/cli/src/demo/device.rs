@@ -14,6 +14,7 @@ use wardroom_api::{
 
 use super::{
     random::Random,
+    rollout::{self, FLEET, REVISION},
     world::{PAUSE, World, note, until_done},
 };
 
@@ -32,7 +33,10 @@ struct Device {
     name: String,
     alias: String,
     zone: &'static str,
+    revision: &'static str,
     holds: bool,
+    /// The version that it was given last, and the one that it runs.
+    given: String,
     version: String,
     reboots: u64,
     boots: u64,
@@ -45,24 +49,28 @@ pub(super) async fn live(world: Arc<World>, number: usize, token: Arc<str>) -> a
     let (alias, zone) = (world.plan.device(number), world.plan.zone(number));
     let (name, identity) = {
         let _turn = world.gate.acquire().await?;
-        enrol(&world, &alias, zone, &token).await?
+        enrol(&world, number, &token).await?
     };
     let client = Client::with_certificate(&world.device_options(None), identity.as_bytes())?;
     world.has_joined();
-    note(&world.devices, &name);
+    if world.plan.fleet(number).is_none() {
+        // The others get their spec from their fleet.
+        note(&world.devices, &name);
+    }
     let mut random = Random::fork(world.plan.seed, number);
     // Not all at once, every time.
     tokio::time::sleep(world.plan.interval().mul_f64(random.share())).await;
-    let (holds, version, updating) =
-        (number < HELD, String::new(), condition("Updating", "False", "Updated", ""));
+    let (holds, updating) = (number < HELD, condition("Updating", "False", "Updated", ""));
     let mut device = Device {
+        revision: world.plan.revision(number),
         world,
         client,
         name,
         alias,
         zone,
         holds,
-        version,
+        given: String::new(),
+        version: String::new(),
         reboots: 0,
         boots: 1,
         updating,
@@ -85,7 +93,7 @@ pub(super) async fn live(world: Arc<World>, number: usize, token: Arc<str>) -> a
 impl Device {
     /// Reports from time to time until something else is wanted, or the zone is cut off.
     async fn until_something_new(&self) -> Result<Option<RenderedDevice>, Error> {
-        let known = Some(self.version.as_str()).filter(|version| !version.is_empty());
+        let known = Some(self.given.as_str()).filter(|version| !version.is_empty());
         let poll = self.client.rendered_device(&self.name, known, Some(self.reboots));
         let mut poll = std::pin::pin!(poll);
         loop {
@@ -108,16 +116,8 @@ impl Device {
         let note = |name: &str| wanted.metadata.annotations.get(name).cloned();
         let reboots = note(REBOOTS_REQUESTED).and_then(|number| number.parse().ok()).unwrap_or(0);
         let version = note(RENDERED_VERSION).unwrap_or_default();
-        if version != self.version {
-            if !self.version.is_empty() {
-                for step in ["Preparing", "ReadyToUpdate", "ApplyingUpdate"] {
-                    self.updating = condition("Updating", "True", step, &format!("version {version}"));
-                    self.say().await;
-                    tokio::time::sleep(STEP).await;
-                }
-            }
-            self.updating = condition("Updating", "False", "Updated", &format!("version {version}"));
-            self.version = version;
+        if version != self.given {
+            self.update(version, rollout::breaks(&wanted.spec, self.revision)).await;
         }
         if reboots > self.reboots {
             self.rebooting = true;
@@ -126,6 +126,33 @@ impl Device {
             self.rebooting = false;
             self.reboots = reboots;
             self.boots += 1;
+        }
+    }
+
+    /// Brings itself to a version, or back to the one that it runs where that one breaks it.
+    async fn update(&mut self, version: String, breaks: bool) {
+        let steps = match (self.given.is_empty(), breaks) {
+            (true, false) => &[][..],
+            (_, false) => &["Preparing", "ReadyToUpdate", "ApplyingUpdate"][..],
+            (_, true) => {
+                &["Preparing", "ReadyToUpdate", "ApplyingUpdate", "ActivatingConfig", "RollingBack"][..]
+            }
+        };
+        for step in steps {
+            self.updating = condition("Updating", "True", step, &format!("version {version}"));
+            self.say().await;
+            tokio::time::sleep(STEP).await;
+        }
+        self.given.clone_from(&version);
+        if breaks {
+            let said = format!(
+                "hook afterUpdating ended with 1: no /dev/lp1 on a board of revision {}",
+                self.revision
+            );
+            self.updating = condition("Updating", "False", "Error", &said);
+        } else {
+            self.updating = condition("Updating", "False", "Updated", &format!("version {version}"));
+            self.version = version;
         }
     }
 
@@ -175,12 +202,18 @@ impl Device {
 }
 
 /// Makes a key and gets a certificate for it. Gives the name of the device, and key and certificate as PEM.
-async fn enrol(world: &World, alias: &str, zone: &str, token: &str) -> anyhow::Result<(String, String)> {
+async fn enrol(world: &World, number: usize, token: &str) -> anyhow::Result<(String, String)> {
+    let plan = &world.plan;
     let key = KeyPair::generate()?;
     let name = base32hex(&Sha256::digest(key.subject_public_key_info()));
     let csr = CertificateParams::default().serialize_request(&key)?.pem()?;
-    let labels = [("alias", alias), ("zone", zone)];
-    let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let labels = [
+        ("alias", plan.device(number)),
+        ("zone", plan.zone(number).to_owned()),
+        (REVISION, plan.revision(number).to_owned()),
+    ];
+    let labels = labels.into_iter().chain(plan.fleet(number).map(|fleet| (FLEET, fleet.to_owned())));
+    let labels = labels.map(|(name, value)| (name.to_owned(), value)).collect();
     let request = EnrollmentRequest {
         metadata: Metadata { name: name.clone(), ..Metadata::default() },
         spec: EnrollmentRequestSpec { csr, labels, device_status: None },

@@ -16,8 +16,8 @@ use super::{
     adapter, device,
     folder::write_secret,
     gpu_node, life, node,
-    plan::{ADAPTERS, Plan},
-    planted, satellite,
+    plan::{ADAPTERS, FLEETS, Plan},
+    planted, rollout, satellite,
     settings::DEPLOY_PATIENCE,
     world::{World, until_done},
 };
@@ -62,6 +62,7 @@ pub(super) async fn populate(
         promote: true,
     };
     world.operator.create_workflow(&workflow).await?;
+    rollout::create(world).await;
     let plan = world.plan.clone();
     for number in 0..plan.gpu_nodes {
         members.spawn(gpu_node::live(Arc::clone(world), number));
@@ -88,6 +89,9 @@ pub(super) async fn populate(
     }
     members.spawn(planted::silence_an_adapter(Arc::clone(world)));
     members.spawn(planted::cut_off_a_zone(Arc::clone(world)));
+    for name in FLEETS {
+        members.spawn(rollout::go_on(Arc::clone(world), name));
+    }
     members.spawn(life::go_on(Arc::clone(world)));
     Ok(())
 }

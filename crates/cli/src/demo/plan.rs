@@ -12,6 +12,9 @@ pub(crate) const MOST: usize = 20_000;
 
 const ZONES: &[&str] = &["hamburg", "lyon", "oslo", "porto", "turin", "vienna"];
 
+/// The fleets of devices.
+pub(super) const FLEETS: &[&str] = &["pos-terminals", "self-checkouts"];
+
 /// The adapters that every cluster waits for.
 pub(super) const ADAPTERS: &[&str] = &["dns", "monitoring", "placement"];
 
@@ -38,6 +41,8 @@ pub(super) struct Plan {
     pub(super) revoked: usize,
     /// The adapter whose token is revoked.
     pub(super) mute: &'static str,
+    /// The fleet whose new template breaks devices.
+    pub(super) broken: &'static str,
 }
 
 impl Plan {
@@ -61,6 +66,7 @@ impl Plan {
         let (hanging, failing) = (reachable(gpu_nodes), reachable(nodes));
         let revoked = reachable(satellites);
         let mute = ADAPTERS[random.below(ADAPTERS.len())];
+        let broken = FLEETS[random.below(FLEETS.len())];
         Self {
             seed,
             devices,
@@ -74,6 +80,7 @@ impl Plan {
             failing,
             revoked,
             mute,
+            broken,
         }
     }
 
@@ -87,6 +94,17 @@ impl Plan {
 
     pub(super) fn device(&self, number: usize) -> String {
         format!("pos-{}-{:03}", self.zone(number), number + 1)
+    }
+
+    /// The fleet of a device. Some have none, and none is where rollouts would wait for a zone to return.
+    pub(super) fn fleet(&self, number: usize) -> Option<&'static str> {
+        let is_reachable = self.zone(number) != self.dark_zone;
+        FLEETS.get(number / self.zones.len() % (FLEETS.len() + 1)).copied().filter(|_| is_reachable)
+    }
+
+    /// The revision of the board of a device.
+    pub(super) fn revision(&self, number: usize) -> &'static str {
+        if (number / self.zones.len() / (FLEETS.len() + 1)).is_multiple_of(3) { "a" } else { "b" }
     }
 
     pub(super) fn gpu_node(number: usize) -> String {
@@ -133,11 +151,25 @@ mod tests {
     }
 
     #[test]
+    fn a_fleet_has_devices_of_both_revisions_for_every_step_of_a_rollout() {
+        for (seed, members) in (0..50).flat_map(|seed| [(seed, FEWEST), (seed, 200)]) {
+            let plan = Plan::of(seed, members);
+            for fleet in FLEETS {
+                let count = |revision| {
+                    let of = |at: &usize| plan.fleet(*at) == Some(*fleet) && plan.revision(*at) == revision;
+                    (0..plan.devices).filter(of).count()
+                };
+                assert!(count("a") >= 1 && count("b") >= 2, "seed {seed}: {plan:?}");
+            }
+        }
+    }
+
+    #[test]
     fn another_seed_plants_elsewhere() {
         assert_eq!(Plan::of(7, 200), Plan::of(7, 200));
         let wrong = |seed| {
-            let Plan { dark_zone, hanging, failing, revoked, mute, .. } = Plan::of(seed, 200);
-            (dark_zone, hanging, failing, revoked, mute)
+            let Plan { dark_zone, hanging, failing, revoked, mute, broken, .. } = Plan::of(seed, 200);
+            (dark_zone, hanging, failing, revoked, mute, broken)
         };
         let all: std::collections::BTreeSet<_> = (1..=20).map(wrong).collect();
         assert!(all.len() > 15, "{all:?}");

@@ -24,7 +24,7 @@ pub(super) fn flags(
 ) -> Vec<(&'static str, String)> {
     let interval = plan.interval().as_secs();
     let many = "1000000".to_owned();
-    vec![
+    let own = vec![
         ("server.listen", listen.to_string()),
         ("server.data_dir", folder.display().to_string()),
         ("server.shutdown_seconds", "1".to_owned()),
@@ -43,5 +43,6 @@ pub(super) fn flags(
         // All members have the address of this machine.
         ("limits.anonymous", many.clone()),
         ("limits.report", many),
-    ]
+    ];
+    own.into_iter().chain(upstreams.domain.flags()).collect()
 }

@@ -2,6 +2,7 @@
 
 use std::{fmt::Write as _, path::Path, time::Duration};
 
+use wardroom_api::token::LoginLink;
 use wardroom_core::tone::Tone;
 
 use super::{
@@ -29,7 +30,7 @@ fn done(what: &str, took: Duration) {
 /// The server has a store.
 pub(super) fn store(folder: &Folder, took: Duration) {
     let kind = if folder.is_kept() { "a store in" } else { "a temporary store in" };
-    done(&format!("{kind} {}; fakes of MAAS, Redfish and Harbor", folder.path().display()), took);
+    done(&format!("{kind} {}; fakes of MAAS, Redfish, Harbor and SPIRE", folder.path().display()), took);
 }
 
 /// The members are there, or on their way.
@@ -46,7 +47,7 @@ pub(super) fn members(world: &World, all: bool, took: Duration) {
 }
 
 /// What there is to try.
-pub(super) fn try_this(world: &World, folder: &Folder, addresses: &Addresses) {
+pub(super) fn try_this(world: &World, folder: &Folder, addresses: &Addresses, link: &LoginLink) {
     let (plan, paint) = (&world.plan, colour::of_output());
     let token = folder.path().join("admin.token");
     let export = format!(
@@ -63,6 +64,10 @@ pub(super) fn try_this(world: &World, folder: &Folder, addresses: &Addresses) {
         ),
         (format!("wardroom why node {}", Plan::node(plan.failing)), "its installation failed three times"),
         (
+            format!("wardroom why fleet {}", plan.broken),
+            "its new template breaks devices: bring the earlier one back",
+        ),
+        (
             format!("wardroom why satellite {}", Plan::satellite(plan.revoked)),
             "it is revoked and keeps asking",
         ),
@@ -71,15 +76,15 @@ pub(super) fn try_this(world: &World, folder: &Folder, addresses: &Addresses) {
             "it lost its token: put the new one into the file below",
         ),
     ];
-    let console = format!("{}/console", addresses.server);
+    let console = format!("{}{}", addresses.server, link.path);
     let mut said = format!(
-        "\n  Console   {}   log in with what is in {}\n  Commands  {}\n\n",
+        "\n  Console   {}   {}\n  Commands  {}\n\n",
         paint.bold(&console),
-        token.display(),
+        paint.toned(Tone::Over, "logs you in once, within 10 minutes"),
         paint.bold(&export)
     );
     let soon = if plan.members() <= FAST { "within 30 seconds" } else { "once all members are there" };
-    let _ = writeln!(said, "  Five things are wrong on purpose; all of them are seen {soon}. Try:");
+    let _ = writeln!(said, "  Six things are wrong on purpose; all of them are seen {soon}. Try:");
     for (number, (command, what)) in things.iter().enumerate() {
         let _ = writeln!(said, "    {}  {command:<44} {}", number + 1, paint.toned(Tone::Over, what));
     }
@@ -88,7 +93,7 @@ pub(super) fn try_this(world: &World, folder: &Folder, addresses: &Addresses) {
     let interval = plan.interval().as_secs();
     let _ = writeln!(
         said,
-        "\n  The fifth problem is zone {}: it falls silent for two minutes now and then, and returns (wardroom liveness).\n  \
+        "\n  The sixth problem is zone {}: it falls silent for two minutes now and then, and returns (wardroom liveness).\n  \
          Patience is short here: {DEPLOY_PATIENCE} s for a deployment, {} s for an adapter, {} s for a member.\n  \
          The server's log is {}. Ctrl-C ends it{}.",
         plan.dark_zone,

@@ -1,8 +1,10 @@
 //! The fakes of the systems that the server drives.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, path::Path, time::Duration};
 
 use wardroom_fakes::{harbor, maas, redfish};
+
+use super::domain::Domain;
 
 /// How long MAAS takes to commission or deploy a machine.
 const PACE: Duration = Duration::from_millis(2500);
@@ -10,7 +12,7 @@ const PACE: Duration = Duration::from_millis(2500);
 /// How many machines one BMC speaks for.
 const SYSTEMS: usize = 4000;
 
-/// A MAAS, a BMC and a Harbor that run until they are dropped.
+/// A MAAS, a BMC, a Harbor and a SPIRE that run until they are dropped.
 #[derive(Debug)]
 pub(super) struct Upstreams {
     pub(super) maas: maas::Fake,
@@ -20,10 +22,11 @@ pub(super) struct Upstreams {
     pub(super) harbor: harbor::Harbor,
     pub(super) harbor_user: String,
     pub(super) harbor_password: String,
+    pub(super) domain: Domain,
 }
 
 impl Upstreams {
-    pub(super) async fn start() -> anyhow::Result<Self> {
+    pub(super) async fn start(folder: &Path) -> anyhow::Result<Self> {
         let free = SocketAddr::from(([127, 0, 0, 1], 0));
         let config = maas::Config { pace: maas::Pace::all(PACE), ..maas::Config::default() };
         let maas_key = config.key.clone();
@@ -34,6 +37,7 @@ impl Upstreams {
         let options = harbor::Options { is_registry: true, ..harbor::Options::default() };
         let (harbor_user, harbor_password) = (options.username.clone(), options.password.clone());
         let harbor = harbor::Harbor::start(options).await?;
-        Ok(Self { maas, maas_key, bmc, bmc_credential, harbor, harbor_user, harbor_password })
+        let domain = Domain::start(folder).await?;
+        Ok(Self { maas, maas_key, bmc, bmc_credential, harbor, harbor_user, harbor_password, domain })
     }
 }

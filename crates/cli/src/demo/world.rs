@@ -28,13 +28,17 @@ pub(super) struct Addresses {
     boot: String,
     /// For devices.
     pub(super) devices: String,
+    /// For satellites with a certificate.
+    satellites: String,
 }
 
 impl Addresses {
     pub(super) fn of(server: &Server) -> anyhow::Result<Self> {
         let boot = server.boot_address.context("the demo needs a listener for machines that boot")?;
         let devices = server.device_address.context("the demo needs a listener for devices")?;
+        let satellites = server.spiffe_address.context("the demo needs a listener for certificates")?;
         Ok(Self {
+            satellites: format!("https://{satellites}"),
             server: format!("http://{}", server.address),
             boot: format!("http://{boot}"),
             devices: format!("https://{devices}"),
@@ -124,6 +128,13 @@ impl World {
     /// The options of a client of the listener for devices.
     pub(super) fn device_options(&self, token: Option<String>) -> Options {
         options(&self.addresses.devices, token, &self.ca)
+    }
+
+    /// A client of the listener for satellites that show a certificate of the trust domain.
+    pub(super) fn satellite(&self, id: &str) -> anyhow::Result<Client> {
+        let domain = &self.upstreams.domain;
+        let options = options(&self.addresses.satellites, None, domain.root.as_bytes());
+        Ok(Client::with_certificate(&options, domain.identity(id)?.as_bytes())?)
     }
 
     /// Counts a member that is registered.
