@@ -26,9 +26,11 @@ pub(crate) enum Command {
     Events(command::events::Events),
     /// Counts resources by kind and state.
     Summary(command::summary::Summary),
+    /// Shows counts, rates and open runs, again and again.
+    Top(command::top::Top),
     /// Shows whether the server hears its members, and which silent members its guards hold back.
     Liveness(command::liveness::Liveness),
-    /// Waits until resources are in a state, their run has ended, or they are deleted.
+    /// Waits until resources are in a state, have a condition, their run has ended, or they are deleted.
     Wait(command::wait::Wait),
     /// Explains the fields of a kind, or a state.
     Explain(command::explain::Explain),
@@ -69,6 +71,18 @@ pub(crate) enum Command {
     /// Creates, lists and revokes API tokens.
     #[command(subcommand)]
     Token(command::token::Token),
+    /// Checks a token at a server, and keeps both for other commands.
+    Login(command::login::Login),
+    /// Shows the servers that you logged in to, and chooses the one that commands use.
+    #[command(subcommand)]
+    Context(command::context::Context),
+    /// Shows which token commands use, and what it may do.
+    Whoami(command::whoami::Whoami),
+    /// Prints a link that logs you in to the console once.
+    Console(command::console::Console),
+    /// Drives a program of yours through its contract, and writes a score card.
+    #[command(subcommand)]
+    Conform(command::conform::Conform),
     /// Runs a fleet to try everything on, with some things wrong.
     Demo(command::demo::Demo),
     /// Runs the server.
@@ -85,6 +99,11 @@ pub(crate) enum Command {
     Restore(command::restore::Restore),
     /// Writes the completion script of a shell.
     Completion(command::completion::Completion),
+    /// Writes the manual pages.
+    Man(command::man::Man),
+    /// Completes a command line, for the scripts of shells.
+    #[command(name = "__complete", hide = true)]
+    Complete(command::completion::Complete),
     /// Shows the version.
     Version,
 }
@@ -98,6 +117,7 @@ impl Command {
             Self::History(command) => wait(command.run()),
             Self::Events(command) => wait(command.run()),
             Self::Summary(command) => wait(command.run()),
+            Self::Top(command) => wait(command.run()),
             Self::Liveness(command) => wait(command.run()),
             Self::Wait(command) => wait(command.run()),
             Self::Explain(command) => command.run(),
@@ -115,6 +135,11 @@ impl Command {
             Self::Edit(command) => wait(command.run()),
             Self::Delete(command) => wait(command.run()),
             Self::Token(command) => wait(command.run()),
+            Self::Login(command) => wait(command.run()),
+            Self::Context(command) => command.run(),
+            Self::Whoami(command) => wait(command.run()),
+            Self::Console(command) => wait(command.run()),
+            Self::Conform(command) => command.run(),
             Self::Demo(command) => command.run(),
             Self::Serve(command) => command.run(),
             Self::Config(command) => command.run(),
@@ -122,6 +147,8 @@ impl Command {
             Self::Backup(command) => wait(command.run()),
             Self::Restore(command) => wait(command.run()),
             Self::Completion(command) => command.run(),
+            Self::Man(command) => command.run(),
+            Self::Complete(command) => wait(command.run()),
             Self::Version => crate::output::line(concat!("wardroom ", env!("CARGO_PKG_VERSION"))),
         }
     }

@@ -11,9 +11,13 @@ use clap::Args;
 use wardroom_api::client::{self, Client, Options};
 
 use crate::{
+    context::{self, Contexts, Server},
     exit::{Code, failure},
     output, text,
 };
+
+/// The server when nothing names another one.
+pub(crate) const DEFAULT: &str = "http://127.0.0.1:8440";
 
 /// The file that a server on this machine writes on its first start.
 const LOCAL_TOKEN: &str = "wardroom-data/admin.token";
@@ -21,15 +25,12 @@ const LOCAL_TOKEN: &str = "wardroom-data/admin.token";
 /// The server and the token.
 #[derive(Args)]
 pub(crate) struct Connection {
-    /// The URL of the server.
-    #[arg(
-        help_heading = "Connection",
-        long,
-        value_name = "URL",
-        env = "WARDROOM_SERVER_URL",
-        default_value = "http://127.0.0.1:8440"
-    )]
-    server: String,
+    /// The URL of the server, from WARDROOM_SERVER_URL if absent; default: that of the context, or http://127.0.0.1:8440.
+    #[arg(help_heading = "Connection", long, value_name = "URL")]
+    server: Option<String>,
+    /// Use the server and the token of this context, of those that `wardroom login` made.
+    #[arg(help_heading = "Connection", long, value_name = "NAME", conflicts_with = "server", value_parser = context::name)]
+    context: Option<String>,
     /// A file with the API token; overrides WARDROOM_TOKEN and WARDROOM_TOKEN_FILE.
     #[arg(help_heading = "Connection", long, value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -42,38 +43,104 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// A client with the token that was found.
-    pub(crate) fn client(&self) -> anyhow::Result<Client> {
-        let certificates = match &self.ca_file {
-            Some(path) => {
-                Some(std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?)
-            }
-            None => None,
-        };
-        let timeout = Some(Duration::from_secs(self.timeout));
-        let (server, token) = (self.server.clone(), self.token()?);
-        let warned: fn(&str) = |text| output::note(&format!("warning: {}", text::clean(text)));
-        let options = Options { server, token, certificates, timeout, warned: Some(warned) };
-        Ok(Client::new(&options)?)
+    /// The connection of a command line that is not complete yet.
+    pub(crate) fn of(
+        server: Option<String>,
+        context: Option<String>,
+        token_file: Option<String>,
+        ca_file: Option<String>,
+    ) -> Self {
+        let ca_file = ca_file.or_else(|| variable("WARDROOM_CA_FILE"));
+        let (token_file, ca_file) = (token_file.map(PathBuf::from), ca_file.map(PathBuf::from));
+        Self { server, context, token_file, ca_file, timeout: 1 }
     }
 
-    /// Returns the token of the first source that has one. The local admin token is sent only to a server on this machine.
-    fn token(&self) -> anyhow::Result<Option<String>> {
+    /// A client with the token that was found.
+    pub(crate) fn client(&self) -> anyhow::Result<Client> {
+        let chosen = self.chosen()?;
+        let token = self.token(&chosen)?.map(|(token, _)| token);
+        let own = chosen.context.as_ref().and_then(|(_, kept)| kept.ca_file.as_deref());
+        let ca_file = self.ca_file.as_deref().or(own);
+        client(&chosen.server, token, ca_file, Duration::from_secs(self.timeout))
+    }
+
+    /// The URL of the server.
+    pub(crate) fn url(&self) -> anyhow::Result<String> {
+        Ok(self.chosen()?.server)
+    }
+
+    /// The URL of the server, and where the token comes from.
+    pub(crate) fn place(&self) -> anyhow::Result<(String, String)> {
+        let chosen = self.chosen()?;
+        let source = self.token(&chosen)?.map_or_else(|| "nowhere".to_owned(), |(_, source)| source);
+        Ok((chosen.server, source))
+    }
+
+    /// The server, with its context if a context names it.
+    fn chosen(&self) -> anyhow::Result<Chosen> {
+        let of = |contexts: &Contexts, name: &str| {
+            let kept = contexts.get(name)?.clone();
+            Ok(Chosen { server: kept.server.clone(), context: Some((name.to_owned(), kept)) })
+        };
+        if let Some(server) = &self.server {
+            return Ok(Chosen { server: server.clone(), context: None });
+        }
+        if let Some(name) = &self.context {
+            return of(&Contexts::read()?, name);
+        }
+        if let Some(server) = variable("WARDROOM_SERVER_URL") {
+            return Ok(Chosen { server, context: None });
+        }
+        let contexts = Contexts::read()?;
+        match variable("WARDROOM_CONTEXT").or_else(|| contexts.current.clone()) {
+            Some(name) => of(&contexts, &name),
+            None => Ok(Chosen { server: DEFAULT.to_owned(), context: None }),
+        }
+    }
+
+    /// Returns the token of the first source that has one, and names the source. A token is sent only where it belongs: that of
+    /// a context to the server of the context, and the local admin token to a server on this machine.
+    fn token(&self, chosen: &Chosen) -> anyhow::Result<Option<(String, String)>> {
         if let Some(path) = &self.token_file {
-            return read(path).map(Some);
+            return Ok(Some((read(path)?, path.display().to_string())));
+        }
+        let kept = chosen.context.as_ref();
+        let kept = kept.map(|(name, kept)| (kept.token.clone(), format!("the context {name}")));
+        if self.context.is_some() {
+            return Ok(kept);
         }
         if let Some(token) = variable("WARDROOM_TOKEN") {
-            return Ok(Some(token));
+            return Ok(Some((token, "WARDROOM_TOKEN".to_owned())));
         }
         if let Some(path) = variable("WARDROOM_TOKEN_FILE") {
-            return read(Path::new(&path)).map(Some);
+            return Ok(Some((read(Path::new(&path))?, path)));
         }
         let local = Path::new(LOCAL_TOKEN);
-        if !client::is_local(&self.server) || is_absent(local) {
-            return Ok(None);
+        if kept.is_some() || !client::is_local(&chosen.server) || is_absent(local) {
+            return Ok(kept);
         }
-        read(local).map(Some)
+        Ok(Some((read(local)?, LOCAL_TOKEN.to_owned())))
     }
+}
+
+/// A server, and the context that names it.
+struct Chosen {
+    server: String,
+    context: Option<(String, Server)>,
+}
+
+/// A client of a server.
+pub(crate) fn client(
+    server: &str,
+    token: Option<String>,
+    ca_file: Option<&Path>,
+    timeout: Duration,
+) -> anyhow::Result<Client> {
+    let read = |path: &Path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+    let certificates = ca_file.map(read).transpose()?;
+    let warned: fn(&str) = |text| output::note(&format!("warning: {}", text::clean(text)));
+    let (server, timeout, warned) = (server.to_owned(), Some(timeout), Some(warned));
+    Ok(Client::new(&Options { server, token, certificates, timeout, warned })?)
 }
 
 fn variable(name: &str) -> Option<String> {

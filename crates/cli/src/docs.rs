@@ -33,7 +33,9 @@ fn page() -> String {
     );
     let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     writeln!(page, "\n```text\n{after}\n```").unwrap();
-    for command in command.get_subcommands().filter(|command| command.get_name() != "help") {
+    for command in
+        command.get_subcommands().filter(|command| command.get_name() != "help" && !command.is_hide_set())
+    {
         write_command(&mut page, command);
     }
     page

@@ -26,13 +26,15 @@ Exit codes:
   6  the server did not answer in time
   7  the server cannot be reached, or is unavailable
   8  some of several resources could not be changed (if none could: the code of the first)
+  130  Ctrl-C ended the waiting; the work goes on at the server
 
 A verb may come before its kind: `wardroom approve node NAME` is `wardroom node approve NAME`. A verb alone says which
 kinds have it.
 
-Commands that talk to a server find it by --server or WARDROOM_SERVER_URL, and take their token from, in this
-order: --token-file, WARDROOM_TOKEN, WARDROOM_TOKEN_FILE, and ./wardroom-data/admin.token if the server is on
-this machine.";
+Commands that talk to a server find it by, in this order: --server or --context, WARDROOM_SERVER_URL, WARDROOM_CONTEXT,
+the context that `wardroom login` or `wardroom context use` chose, and http://127.0.0.1:8440. They take their token
+from: --token-file, --context, WARDROOM_TOKEN, WARDROOM_TOKEN_FILE, the context that names the server, and
+./wardroom-data/admin.token if the server is on this machine. `wardroom whoami` says which it was.";
 
 /// The exit codes other than 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +48,7 @@ pub(crate) enum Code {
     Timeout = 6,
     Unreachable = 7,
     Partial = 8,
+    Interrupted = 130,
 }
 
 /// A failure of the command line itself, with its exit code.
@@ -217,7 +220,7 @@ fn after(problem: &Problem) -> Option<String> {
     let subject = Subject::of(&problem.asked);
     match problem.status {
         401 => {
-            Some("give a valid token: --token-file FILE, WARDROOM_TOKEN or WARDROOM_TOKEN_FILE".to_owned())
+            Some("give a valid token: `wardroom login URL`, --token-file FILE, WARDROOM_TOKEN or WARDROOM_TOKEN_FILE".to_owned())
         }
         403 => Some(
             "ask an admin for a token with that role: `wardroom token create NAME --role ROLE`".to_owned(),

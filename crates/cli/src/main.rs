@@ -1,10 +1,14 @@
 //! `wardroom`: the server and the command line in one program.
 
 mod arguments;
+mod bar;
 mod brief;
 mod colour;
 mod command;
+mod complete;
+mod conform;
 mod connection;
+mod context;
 mod demo;
 #[cfg(test)]
 mod docs;

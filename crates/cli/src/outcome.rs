@@ -57,6 +57,11 @@ impl Outcome {
         }
     }
 
+    /// Whether a change was refused.
+    pub(crate) fn has_refused(&self) -> bool {
+        !self.refused.is_empty()
+    }
+
     /// Counts a resource whose secret is on standard output, and notes its state on standard error.
     pub(crate) fn note(&mut self, name: &str, now: &str) {
         self.done += 1;

@@ -8,10 +8,11 @@ use wardroom_api::{
     client::{self, Client},
     run::Run,
 };
-use wardroom_core::run::State;
+use wardroom_core::run::{State, plan::Kind};
 use wardroom_server::platform::clock::Clock;
 
 use crate::{
+    bar::{self, Bar},
     exit::{Code, failure},
     follow::{self, Follower},
     locate::Target,
@@ -77,6 +78,7 @@ impl Patience {
             }
             outcome.finish()
         };
+        let all = bar::unless_interrupted(all, "wardroom get runs -w");
         let Some(limit) = self.wait_timeout else { return all.await };
         let late = "the run continues; watch it with `wardroom get runs -w`";
         tokio::time::timeout(limit, all).await.unwrap_or_else(|_| Err(failure(Code::Timeout, late)))
@@ -96,11 +98,12 @@ pub(crate) enum Wish {
 async fn until_one_is_over(client: &Client, target: &Target, wish: Wish) -> anyhow::Result<String> {
     let mut follower = Follower::start(client, None).await?;
     let (Target { id, name }, mut told) = (target, String::new());
+    let bar = Bar::start();
     loop {
         let run = patiently(client, id).await?;
         let now = line(&run, name, Clock.now());
         match run.state.parse()? {
-            State::Pending | State::Running | State::Compensating if now == told => {}
+            State::Pending | State::Running | State::Compensating if bar.is_live() || now == told => {}
             State::Pending | State::Running | State::Compensating => {
                 output::note(&text::clean(&now));
                 told = now;
@@ -114,8 +117,14 @@ async fn until_one_is_over(client: &Client, target: &Target, wish: Wish) -> anyh
             }
         }
         // After a change and after a while alike, read the run again.
-        let news = tokio::time::timeout(LOOK, next_of(&mut follower, id)).await;
-        news.unwrap_or(Ok(()))?;
+        let mut news = std::pin::pin!(tokio::time::timeout(LOOK, next_of(&mut follower, id)));
+        loop {
+            bar.draw(&drawn(&run, name, Clock.now()));
+            tokio::select! {
+                news = &mut news => break news.unwrap_or(Ok(()))?,
+                () = tokio::time::sleep(bar::TICK), if bar.is_live() => {}
+            }
+        }
     }
 }
 
@@ -137,6 +146,26 @@ async fn patiently(client: &Client, id: &str) -> Result<Run, client::Error> {
             Err(error) => return Err(error),
         }
     }
+}
+
+/// A run with its bar: how many of its stages are done, and the stage that it is at.
+pub(crate) fn sketch(run: &Run, name: &str) -> String {
+    let steps = run.kind.parse::<Kind>().map_or(&[][..], Kind::plan);
+    let here = steps.iter().position(|step| step.stage.as_str() == run.stage).unwrap_or_default();
+    let (done, all) = (here as u64, steps.len() as u64);
+    let undo = if run.undoing { "undoing " } else { "" };
+    format!("run/{name} {}  {}  {}/{all} {undo}{}", run.kind, bar::of(done, all), done + 1, run.stage)
+}
+
+/// The same with how long it takes and what it waits for.
+fn drawn(run: &Run, name: &str, now: Timestamp) -> String {
+    let length = Duration::try_from(now.duration_since(run.created_at)).unwrap_or_default();
+    format!(
+        "{}  {}{}",
+        sketch(run, name),
+        bar::length(length),
+        outlook(run, now).replacen(", waiting: ", "  ", 1)
+    )
 }
 
 /// Describes the progress of a run; for one that retries, the last failure and the next attempt.
@@ -174,7 +203,7 @@ mod tests {
     use jiff::{SignedDuration, Timestamp};
     use serde_json::json;
 
-    use super::{length, line};
+    use super::{drawn, length, line};
 
     #[test]
     fn a_long_wait_is_explained() {
@@ -198,6 +227,22 @@ mod tests {
         assert_eq!(shown(json!({"waiting": waiting})), format!("{so_far}, waiting: the agent"));
         let stopped = shown(json!({"status": "failed_retryable", "next_attempt_at": null}));
         assert_eq!(stopped, "run/r is failed_retryable at s, attempt 3: unanswered: no route");
+    }
+
+    #[test]
+    fn a_run_is_drawn_with_its_stage() {
+        let now: Timestamp = "2026-01-01T00:04:12Z".parse().unwrap();
+        let began = now - SignedDuration::from_secs(252);
+        let run = json!({
+            "id": "r", "kind": "retire", "node_id": "n", "status": "running", "stage": "drain_node", "attempt": 1,
+            "goal": "run", "undoing": false, "adopted": false, "waiting": {"what": "the agent", "since": began},
+            "created_at": began, "updated_at": began, "state_changed_at": began,
+        });
+        let shown = drawn(&serde_json::from_value(run).unwrap(), "g1", now);
+        assert!(
+            shown.starts_with("run/g1 retire  ━") && shown.ends_with("─  2/3 drain_node  4m12s  the agent"),
+            "{shown}"
+        );
     }
 
     #[test]

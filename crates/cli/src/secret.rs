@@ -54,6 +54,11 @@ impl Drop for Paper {
     }
 }
 
+/// Writes a secret into a new file that only its owner can read.
+pub(crate) fn write_new(path: &Path, secret: &str) -> anyhow::Result<()> {
+    Ok(writeln!(private(path)?, "{secret}")?)
+}
+
 /// A new file that only its owner can read.
 fn private(path: &Path) -> anyhow::Result<File> {
     let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);

@@ -92,6 +92,9 @@ pub(crate) trait Resource: View {
     /// Whether the server explains its state.
     const EXPLAINED: bool = false;
 
+    /// Whether it has conditions, which can be waited for.
+    const CONDITIONED: bool = false;
+
     /// Whether the server lists and shows deleted ones.
     const LISTED_DELETED: bool = false;
 

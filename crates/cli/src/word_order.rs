@@ -21,7 +21,7 @@ const WORDS: &[(&str, &str)] = &[("drain", "retire"), ("adopt", "adopt-observed-
 pub(crate) fn settled(command: &Command, given: Vec<OsString>) -> anyhow::Result<Vec<OsString>> {
     let word = |at: usize| given.get(at).and_then(|word| word.to_str());
     let Some(said) = word(1).filter(|said| command.find_subcommand(said).is_none()) else { return Ok(given) };
-    let verb = WORDS.iter().find(|(known, _)| *known == said).map_or(said, |(_, verb)| verb);
+    let verb = meant(said);
     let kinds: Vec<_> = command
         .get_subcommands()
         .filter(|kind| Kind::from_str(kind.get_name(), true).is_ok() && kind.find_subcommand(verb).is_some())
@@ -39,6 +39,11 @@ pub(crate) fn settled(command: &Command, given: Vec<OsString>) -> anyhow::Result
     };
     let settled = [given[0].clone(), kind.into(), verb.into()].into_iter();
     Ok(settled.chain(given.iter().skip(3).cloned()).collect())
+}
+
+/// The verb of the API for a word of people.
+pub(crate) fn meant(said: &str) -> &str {
+    WORDS.iter().find(|(known, _)| *known == said).map_or(said, |(_, verb)| verb)
 }
 
 #[cfg(test)]

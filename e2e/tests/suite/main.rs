@@ -20,6 +20,7 @@ mod cluster_load;
 mod cluster_stories;
 mod clusters;
 mod concurrency;
+mod conform;
 mod console;
 mod contract;
 mod deleted;

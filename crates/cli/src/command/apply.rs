@@ -1,6 +1,7 @@
 //! `wardroom apply`.
 
 pub(crate) mod plan;
+mod prune;
 
 use clap::Args;
 use serde::Serialize;
@@ -11,14 +12,15 @@ use wardroom_api::{
     node::{Node, NodeCreate, NodePatch},
 };
 
-use self::plan::Plan;
+use self::{plan::Plan, prune::Labels};
 use crate::{
     connection::Connection,
     document::{self, Document, KEPT_OF_CLUSTERS, KEPT_OF_NODES, KEPT_OF_OBJECTS, merged, rename, spec},
     exit::{Code, failure},
     locate::{Among, locate},
     manifest::{Subject, subjects, unknown},
-    outcome::Outcome,
+    outcome::{Consent, Outcome},
+    output,
 };
 
 /// Creates or changes the resources that a file describes.
@@ -38,6 +40,15 @@ pub(crate) struct Apply {
     /// are applied; `wardroom diff` shows the lines.
     #[arg(long)]
     dry_run: bool,
+    /// Then delete the fleets, clusters and node pools with the labels of --selector that the files do not describe; they are
+    /// listed first. Members are never pruned.
+    #[arg(long, requires = "labels")]
+    prune: bool,
+    /// The labels of what --prune may delete, such as app=web,team=pos.
+    #[arg(short = 'l', long = "selector", value_name = "LABELS", requires = "prune", value_parser = prune::labels)]
+    labels: Option<Labels>,
+    #[command(flatten)]
+    consent: Consent,
     #[command(flatten)]
     connection: Connection,
 }
@@ -47,7 +58,9 @@ impl Apply {
         let documents = document::read_all(&self.files)?;
         let client = self.connection.client()?;
         let mut outcome = Outcome::default();
-        for (subject, document) in subjects(documents)? {
+        let documents = subjects(documents)?;
+        let described: Vec<_> = documents.iter().map(|(subject, _)| subject.clone()).collect();
+        for (subject, document) in documents {
             let applied = if self.dry_run {
                 Plan::of(&client, &subject, document).await.map(|plan| plan.would_be())
             } else {
@@ -55,7 +68,30 @@ impl Apply {
             };
             outcome.add(&subject.to_string(), applied.map(str::to_owned))?;
         }
+        if let Some(labels) = &self.labels {
+            self.prune(&client, labels, &described, &mut outcome).await?;
+        }
         outcome.finish()
+    }
+
+    /// Deletes what is left over. Where a document was refused nothing is: what it describes may be the wrong thing.
+    async fn prune(
+        &self,
+        client: &Client,
+        labels: &Labels,
+        described: &[Subject],
+        outcome: &mut Outcome,
+    ) -> anyhow::Result<()> {
+        if outcome.has_refused() {
+            output::note("nothing is pruned, because a document was refused");
+            return Ok(());
+        }
+        let leftovers = prune::leftovers(client, labels, described).await?;
+        match leftovers.is_empty() {
+            true => Ok(()),
+            false if self.dry_run => prune::foretell(&leftovers),
+            false => prune::prune(client, &leftovers, &self.consent, outcome).await,
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use wardroom_server::maintenance::{self, Checkpoint, Verified};
 
 use crate::{
+    bar,
     exit::{Code, failure},
     output,
     place::{Place, hindered},
@@ -54,7 +55,11 @@ impl Verify {
         let config = self.place.resolve(self.key_file.as_deref())?;
         let exported = self.checkpoint.as_deref().map_or_else(|| Ok(Vec::new()), read)?;
         let Verified { report, unsigned } =
-            maintenance::verify(&config, &exported).await.map_err(|error| hindered(&config, error))?;
+            bar::while_done(maintenance::verify(&config, &exported), |took| {
+                format!("verifying history  {}", bar::length(took))
+            })
+            .await
+            .map_err(|error| hindered(&config, error))?;
         if let Some(fault) = report.fault {
             return Err(failure(Code::Failed, format!("history was altered: {fault}")));
         }

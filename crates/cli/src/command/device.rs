@@ -12,7 +12,7 @@ use wardroom_core::{
     device::{applications, lifecycle, summary, updated},
 };
 
-use super::until::{self, Progress};
+use super::until::{self, Goal, Progress, Sketch};
 use crate::{
     connection::Connection, locate::Target, outcome::Outcome, progress::length, targets::Targets, text::pair,
 };
@@ -84,7 +84,12 @@ impl Wait {
     async fn run(self) -> anyhow::Result<()> {
         let Self { names, goal: (about, wanted), wait_timeout, connection } = self;
         let judge = |device: &Shown| judged(device, about, &wanted);
-        until::all::<Shown>(&connection.client()?, &names, wait_timeout, &judge).await
+        let sketch = |device: &Shown| {
+            let updated = &device.status.as_ref()?.updated;
+            Some(Sketch { parts: None, words: format!("{}: {}", updated.status, updated.info) })
+        };
+        let goal = Goal { judge: &judge, sketch: &sketch };
+        until::all::<Shown>(&connection.client()?, &names, wait_timeout, &goal).await
     }
 }
 

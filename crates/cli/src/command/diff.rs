@@ -73,7 +73,8 @@ fn above_one(error: anyhow::Error) -> anyhow::Error {
         | Code::Denied
         | Code::Timeout
         | Code::Unreachable
-        | Code::Partial => error,
+        | Code::Partial
+        | Code::Interrupted => error,
     }
 }
 

@@ -8,7 +8,7 @@ use wardroom_api::{
     device::{DeviceAction, Fleet as Shown},
 };
 
-use super::until::{self, Progress};
+use super::until::{self, Goal, Progress, Sketch};
 use crate::{connection::Connection, locate::Target, outcome::Outcome, progress::length, targets::Targets};
 
 /// Pauses, resumes and rolls back the rollouts of fleets, and waits for them.
@@ -52,7 +52,8 @@ impl Fleet {
             Self::Resume(verb) => verb.run("resume").await,
             Self::Rollback(verb) => verb.run("rollback").await,
             Self::Wait(Wait { names, wait_timeout, connection }) => {
-                until::all::<Shown>(&connection.client()?, &names, wait_timeout, &judged).await
+                let goal = Goal { judge: &judged, sketch: &sketched };
+                until::all::<Shown>(&connection.client()?, &names, wait_timeout, &goal).await
             }
         }
     }
@@ -80,6 +81,16 @@ fn said(fleet: &Shown) -> String {
         Some(restored) => format!("{}: template version {version}, which is {restored} again", rollout.state),
         None => format!("{}: template version {version}", rollout.state),
     }
+}
+
+/// How many devices run the template.
+fn sketched(fleet: &Shown) -> Option<Sketch> {
+    let rollout = &fleet.status.as_ref()?.rollout;
+    let all = rollout.updated + rollout.updating + rollout.failed + rollout.waiting;
+    Some(Sketch {
+        parts: Some((rollout.updated, all)),
+        words: format!("{}: {}", rollout.state, rollout.info),
+    })
 }
 
 /// Whether a rollout has ended, or stands until a person acts.

@@ -6,7 +6,7 @@ use clap::Args;
 use wardroom_server::maintenance;
 
 use crate::{
-    output,
+    bar, output,
     place::{Place, hindered},
 };
 
@@ -22,7 +22,9 @@ pub(crate) struct Restore {
 impl Restore {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let config = self.place.resolve(None)?;
-        maintenance::restore(&self.from, &config).await.map_err(|error| hindered(&config, error))?;
+        let work = maintenance::restore(&self.from, &config);
+        let restoring = |took| format!("restoring {}  {}", self.from.display(), bar::length(took));
+        bar::while_done(work, restoring).await.map_err(|error| hindered(&config, error))?;
         output::line("the backup is restored")?;
         if !config.key_file.exists() {
             output::note(&format!(

@@ -85,6 +85,7 @@ fn reason(cluster: &Cluster) -> String {
 
 impl Resource for Cluster {
     const KIND: Kind = Kind::Cluster;
+    const CONDITIONED: bool = true;
     const DELETED: &'static str = "deletion requested";
     const EXPLAINED: bool = true;
     const SELECTABLE: Selectable = Selectable::ByState;
@@ -139,6 +140,7 @@ impl Resource for Cluster {
 
 impl Resource for NodePool {
     const KIND: Kind = Kind::NodePool;
+    const CONDITIONED: bool = true;
     const DELETED: &'static str = "deletion requested";
     const EXPLAINED: bool = true;
     const SELECTABLE: Selectable = Selectable::ByState;

@@ -45,6 +45,7 @@ impl View for Device {
 
 impl Resource for Device {
     const KIND: Kind = Kind::Device;
+    const CONDITIONED: bool = true;
     const SELECTABLE: Selectable = Selectable::ByLabels;
     const EXPLAINED: bool = true;
     const LISTED_DELETED: bool = true;

@@ -48,6 +48,7 @@ impl View for Fleet {
 
 impl Resource for Fleet {
     const KIND: Kind = Kind::Fleet;
+    const CONDITIONED: bool = true;
     const SELECTABLE: Selectable = Selectable::ByLabels;
     const EXPLAINED: bool = true;
     const LISTED_DELETED: bool = true;

@@ -23,6 +23,23 @@ fn getting_started_works_as_it_is_written() {
 }
 
 #[test]
+fn the_command_line_works_as_it_is_written() {
+    check(
+        "command-line.md",
+        &[
+            "as ada (operator); the context is lab",
+            "the context lab",
+            "context lab is called office now",
+            "cluster/east Reconciled=False",
+            "node/n1 pending",
+            "fleet/kiosks would be deleted",
+            "fleet/kiosks deleted",
+            "CHANGES/S",
+        ],
+    );
+}
+
+#[test]
 fn satellites_work_as_they_are_written() {
     check(
         "satellites.md",
@@ -185,6 +202,7 @@ fn check_with(programs: &[(&str, &str)], page: &str, expected: &[&str]) {
         .current_dir(folder.path())
         .env("PATH", path.unwrap())
         .env("WARDROOM_SERVER_URL", format!("http://{address}"))
+        .env("WARDROOM_CONTEXTS", folder.path().join("contexts.json"))
         .env_remove("WARDROOM_TOKEN")
         .output()
         .unwrap();

@@ -36,6 +36,40 @@ fn a_difference_is_shown_and_nothing_is_changed() {
 }
 
 #[test]
+fn what_no_document_describes_is_pruned_by_its_labels() {
+    let server = Server::start();
+    let file = server.dir.path().join("fleets.yaml");
+    let fleet = |name: &str, app: &str| {
+        format!("---\nkind: Fleet\nmetadata: {{name: {name}, labels: {{app: {app}}}}}\nspec: {{}}\n")
+    };
+    fs::write(&file, ["tills", "kiosks"].map(|name| fleet(name, "pos")).concat() + &fleet("signs", "ads"))
+        .unwrap();
+    server.ok(&["apply", "-f", "fleets.yaml"]);
+    fs::write(&file, fleet("tills", "pos")).unwrap();
+    let prune = ["apply", "-f", "fleets.yaml", "--prune", "-l", "app=pos"];
+    let with = |more: &[&str]| server.run(&[&prune[..], more].concat());
+    assert!(with(&["--dry-run"]).success().ends_with("fleet/kiosks would be deleted\n"));
+    // One alone is asked for too: the command does not name it.
+    let asked = with(&[]);
+    asked.says(2, &["to prune: fleet/kiosks", "confirm with --yes"]);
+    assert_eq!(server.ok(&["get", "fleets", "-o", "name"]).lines().count(), 3);
+    assert!(with(&["--yes"]).success().contains("fleet/kiosks deleted"));
+    assert_eq!(server.ok(&["get", "fleets", "-o", "name"]), "fleet/signs\nfleet/tills\n");
+
+    server.run(&prune[..4]).says(2, &["--selector"]);
+    server
+        .run(&["apply", "-f", "fleets.yaml", "--prune", "-l", "!app"])
+        .says(2, &["write labels with their values"]);
+    // What the files say is wrong somewhere: nothing is deleted because of them.
+    fs::write(&file, fleet("other", "pos").replace("spec: {}", "spec: {colour: red}")).unwrap();
+    let refused = with(&["--yes"]);
+    assert!(refused.code != 0 && refused.err.contains("nothing is pruned"), "{}", refused.err);
+    fs::write(&file, "").unwrap();
+    with(&["--yes"]).says(1, &["contains no document"]);
+    assert_eq!(server.ok(&["get", "fleets", "-o", "name"]).lines().count(), 2);
+}
+
+#[test]
 fn an_error_of_a_comparison_is_told_from_a_difference() {
     let server = Server::start();
     let file = server.dir.path().join("all.yaml");

@@ -137,6 +137,8 @@ pub(crate) fn program(dir: &Path) -> Command {
             command.env_remove(name);
         }
     }
+    // The contexts of the person who runs the tests stay out of them.
+    command.env("WARDROOM_CONTEXTS", dir.join("contexts.json"));
     command.current_dir(dir).stdin(Stdio::null());
     command
 }
@@ -180,6 +182,13 @@ impl Watched {
     /// The next line that has this text.
     pub(crate) fn line_with(&self, text: &str) -> String {
         with(&self.lines, text)
+    }
+
+    /// Presses Ctrl-C, and returns the exit code.
+    pub(crate) fn interrupted(&mut self) -> Option<i32> {
+        let pressed = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
+        assert!(pressed.success());
+        self.child.wait().unwrap().code()
     }
 
     /// The next line on standard error that has this text.

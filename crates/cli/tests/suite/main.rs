@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test says no")]
 
 mod attention;
+mod contexts;
 mod docs;
 mod edits;
 mod exits;
@@ -12,6 +13,7 @@ mod local;
 mod members;
 mod names;
 mod output;
+mod shell;
 mod tls;
 mod verbs;
 mod wait;

@@ -12,7 +12,7 @@ fn a_state_is_waited_for_and_given_up_when_it_cannot_come() {
     wait("state=active", &["--wait-timeout", "1s"])
         .says(6, &["not there after 1s", "`wardroom why node NAME`"]);
     wait("state=gone", &[]).says(2, &["--for state=gone: a node is one of: discovered, "]);
-    wait("soon", &[]).says(2, &["write state=STATE, run=STATE or deleted"]);
+    wait("soon", &[]).says(2, &["write state=STATE, condition=NAME[=STATUS], run=STATE or deleted"]);
     wait("run=completed", &[]).says(4, &["n1 has no run"]);
     server.run(&["wait", "node", "n2", "--for", "deleted"]).says(3, &["there is no node \"n2\""]);
 
@@ -24,6 +24,35 @@ fn a_state_is_waited_for_and_given_up_when_it_cannot_come() {
     wait("state=active", &[]).says(4, &["it is retired, and nothing leads from there to active"]);
     server.ok(&["node", "delete", "n1"]);
     assert_eq!(waiting.line_with("node/"), "node/n1 deleted");
+}
+
+#[test]
+fn ctrl_c_ends_the_waiting_and_not_the_work() {
+    let server = Server::start();
+    for (mac, name) in [("52:54:00:00:00:01", "n1"), ("52:54:00:00:00:02", "n2")] {
+        server.node(mac, &["--hostname", name]);
+    }
+    server.ok(&["node", "approve", "n1"]);
+    let mut waiting = server.watch(&["wait", "node", "n1", "n2", "--for", "state=pending"]);
+    waiting.line_with("node/n1 pending");
+    assert_eq!(waiting.interrupted(), Some(130));
+    waiting.note_with("no longer waiting; the work goes on at the server");
+    waiting.note_with("next: `wardroom get nodes -w` shows it");
+}
+
+#[test]
+fn a_condition_is_waited_for() {
+    let server = Server::start();
+    server.ok(&["create", "cluster", "east"]);
+    server
+        .run(&["wait", "node", "n1", "--for", "condition=Ready"])
+        .says(2, &["a node has no conditions", "cluster"]);
+    let waits = |goal: &str| {
+        let wait = ["wait", "cluster", "east", "--for", goal, "--wait-timeout", "1s"];
+        server.run(&wait)
+    };
+    assert_eq!(waits("condition=reconciled=false").success(), "cluster/east Reconciled=False\n");
+    waits("condition=Reconciled").says(6, &["`wardroom why cluster NAME`"]);
 }
 
 #[test]
