@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::{sync::watch, task::JoinSet};
-use wardroom_store::Lease;
+use wardroom_store::{Fence, Lease};
 
 use crate::platform::{app::App, http::error::Error};
 
@@ -52,6 +52,9 @@ struct Claim {
 pub(crate) trait Task: Send + 'static {
     /// Runs once, and says when to run again.
     fn run<'a>(&'a mut self, app: &'a App) -> BoxFuture<'a, Result<Next, Failed>>;
+
+    /// Takes the precondition of changes under the lease of the job, before it runs.
+    fn fenced(&mut self, _: Fence) {}
 }
 
 /// When a task runs again.
@@ -208,9 +211,8 @@ impl Periodic {
     async fn turn(&mut self, app: &App) -> Result<Next, Failed> {
         let Some(claim) = &mut self.lease else { return self.task.run(app).await };
         claim.held = claim.acquire(app).await?;
-        if claim.held.is_none() {
-            return Ok(Next::Period);
-        }
+        let Some(lease) = &claim.held else { return Ok(Next::Period) };
+        self.task.fenced(lease.fence());
         let lost = tokio::select! {
             result = self.task.run(app) => return result,
             () = claim.keep(app) => Failed::LeaseLost(claim.name),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use wardroom_core::device::fleet::selector::{self, Must, Selector};
-use wardroom_store::{Change, List, Requirement, Resource, Selector as Filter};
+use wardroom_store::{Change, Fence, List, Requirement, Resource, Selector as Filter};
 
 use super::{
     super::{
@@ -42,12 +42,17 @@ pub(super) fn silence(app: &App, given: Option<u32>) -> u32 {
 pub(super) const PAGE: usize = 500;
 
 /// Settles who owns the devices of a list; returns the fleets that lost or gained one.
-pub(super) async fn settle_all(app: &App, fleets: &Fleets, mut list: List) -> Result<Vec<String>, Error> {
+pub(super) async fn settle_all(
+    app: &App,
+    fleets: &Fleets,
+    mut list: List,
+    fence: Option<&Fence>,
+) -> Result<Vec<String>, Error> {
     (list.kind, list.limit) = (KIND.to_owned(), PAGE);
     let mut touched = Vec::new();
     loop {
         let page = app.store.list(&list).await?;
-        touched.extend(settle(app, fleets, &page.items).await?);
+        touched.extend(settle(app, fleets, &page.items, fence).await?);
         touched.sort();
         touched.dedup();
         list.after = page.next;
@@ -58,7 +63,12 @@ pub(super) async fn settle_all(app: &App, fleets: &Fleets, mut list: List) -> Re
 }
 
 /// Settles who owns some devices; returns the fleets that have one of them, and those that had one before.
-pub(super) async fn settle(app: &App, fleets: &Fleets, devices: &[Resource]) -> Result<Vec<String>, Error> {
+pub(super) async fn settle(
+    app: &App,
+    fleets: &Fleets,
+    devices: &[Resource],
+    fence: Option<&Fence>,
+) -> Result<Vec<String>, Error> {
     let (mut touched, mut changes) = (Vec::new(), Vec::new());
     for device in devices {
         let document = Document::of(device)?;
@@ -69,7 +79,7 @@ pub(super) async fn settle(app: &App, fleets: &Fleets, devices: &[Resource]) -> 
         let change = settled(app, fleets, device, document)?;
         if let Some((change, after)) = change {
             touched.extend(after);
-            changes.push(change);
+            changes.push(Change { fence: fence.cloned(), ..change });
         }
     }
     for committed in app.commit_all(changes).await {

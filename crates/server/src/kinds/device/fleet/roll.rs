@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use wardroom_core::device::fleet::{Decision, Member, Overlap, Policy, Progress, Standing, decide};
 use wardroom_store::{
-    Change, Document as Text, Error as StoreError, Held, List, Observation, Resource, TRANSITION,
+    Change, Document as Text, Error as StoreError, Fence, Held, List, Observation, Resource, TRANSITION,
 };
 
 use super::{
@@ -24,7 +24,7 @@ use super::{
     view::{SOURCE, progress},
 };
 use crate::platform::{
-    app::{App, Decided, by_system},
+    app::{App, by_system},
     http::error::Error,
 };
 
@@ -52,96 +52,144 @@ struct Seen {
     is_behind: bool,
 }
 
+/// What of a fleet the facts about its devices depend on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Basis {
+    version: u64,
+    body: u64,
+    silence_seconds: u32,
+    /// The labels that the policy asks for.
+    keys: BTreeSet<String>,
+}
+
+/// The devices of a fleet, by their names: read once, and noted again when they change.
+pub(super) struct Members {
+    basis: Basis,
+    seen: BTreeMap<String, Seen>,
+}
+
+impl Members {
+    pub(super) fn len(&self) -> usize {
+        self.seen.len()
+    }
+
+    /// Notes a device as it is now, if it belongs to the fleet, and forgets it otherwise.
+    pub(super) fn note(&mut self, fleet: &str, device: &Resource) -> Result<(), Error> {
+        let id = &device.content.id;
+        let owner_is = device.content.fields.get(OWNER).is_some_and(|known| *known == owner(fleet));
+        if device.content.deleted || !owner_is {
+            self.seen.remove(id);
+            return Ok(());
+        }
+        self.seen.insert(id.clone(), self.basis.seen(fleet, device)?);
+        Ok(())
+    }
+}
+
 /// A fleet as it was read.
 struct Fleet {
     resource: Resource,
     document: Document,
     policy: Policy,
     silence_seconds: u32,
+    fence: Option<Fence>,
 }
 
-/// Takes the rollout of a fleet one step further.
-pub(super) async fn step(app: &App, name: &str) -> Result<Stepped, Error> {
+/// Takes the rollout of a fleet one step further. `known` are its devices, if they were read before; they are returned.
+pub(super) async fn step(
+    app: &App,
+    name: &str,
+    known: Option<Members>,
+    fence: Option<Fence>,
+) -> Result<(Stepped, Option<Members>), Error> {
     let found = app.store.get(KIND, name).await?.filter(|found| !found.content.deleted);
-    let Some(resource) = found else { return Ok(Stepped::default()) };
+    let Some(resource) = found else { return Ok((Stepped::default(), None)) };
     let document = Document::of(&resource)?;
     let checked = check::read(&document.spec)?;
     let silence_seconds = silence(app, checked.silence_seconds);
-    let mut fleet = Fleet { resource, document, policy: checked.policy, silence_seconds };
-    let seen = fleet.members(app).await?;
-    let decision = {
-        let members: Vec<_> = seen.iter().map(Seen::member).collect();
-        decide(&fleet.policy, fleet.document.course(), &members, app.now())
+    let mut fleet = Fleet { resource, document, policy: checked.policy, silence_seconds, fence };
+    let mut members = match known.filter(|known| known.basis == fleet.basis()) {
+        Some(known) => known,
+        None => fleet.members(app).await?,
     };
-    let mut stepped = Stepped { again: false, next: decision.next };
-    let gives: BTreeSet<usize> = decision.gives.iter().copied().collect();
-    // What a state follows from is there before the state; what was given out is counted afterwards.
-    if gives.is_empty() {
-        fleet.note(app, &decision).await?;
-    }
-    if !fleet.commit(app, &decision).await? {
-        return Ok(Stepped { again: true, ..stepped });
-    }
-    let behind = seen.iter().enumerate().filter(|(at, seen)| seen.is_behind && !gives.contains(at));
-    let behind: Vec<_> = behind.map(|(at, _)| at).collect();
-    for (places, batch) in [(&decision.gives, Some(decision.batch)), (&behind, None)] {
-        for page in places.chunks(PAGE) {
-            let page: Vec<_> = page.iter().map(|at| &seen[*at]).collect();
-            if !fleet.change(app, &page, batch).await? {
-                stepped.again = true;
-                return Ok(stepped);
-            }
-        }
-    }
-    if !gives.is_empty() {
-        fleet.note(app, &decision).await?;
-    }
-    Ok(stepped)
+    let stepped = fleet.step(app, &mut members).await?;
+    Ok((stepped, Some(members)))
 }
 
 impl Fleet {
+    async fn step(&mut self, app: &App, members: &mut Members) -> Result<Stepped, Error> {
+        let mut changed = Vec::new();
+        let stepped = self.go(app, members, &mut changed).await?;
+        // The feed may tell of it later, and the next decision must count it.
+        members.seen.extend(changed.into_iter().map(|seen| (seen.name.clone(), seen)));
+        Ok(stepped)
+    }
+
+    /// Decides, and does what was decided; `changed` are the devices that were changed, as they are then.
+    async fn go(&mut self, app: &App, members: &Members, changed: &mut Vec<Seen>) -> Result<Stepped, Error> {
+        let seen: Vec<_> = members.seen.values().collect();
+        let decision = {
+            let members: Vec<_> = seen.iter().map(|seen| seen.member()).collect();
+            decide(&self.policy, self.document.course(), &members, app.now())
+        };
+        let mut stepped = Stepped { again: false, next: decision.next };
+        let gives: BTreeSet<usize> = decision.gives.iter().copied().collect();
+        // What a state follows from is there before the state; what was given out is counted afterwards.
+        if gives.is_empty() {
+            self.note(app, &decision).await?;
+        }
+        if !self.commit(app, &decision).await? {
+            return Ok(Stepped { again: true, ..stepped });
+        }
+        let behind = seen.iter().enumerate().filter(|(at, seen)| seen.is_behind && !gives.contains(at));
+        let behind: Vec<_> = behind.map(|(at, _)| at).collect();
+        for (places, batch) in [(&decision.gives, Some(decision.batch)), (&behind, None)] {
+            for page in places.chunks(PAGE) {
+                let page: Vec<_> = page.iter().map(|at| seen[*at]).collect();
+                if !self.change(app, &members.basis, &page, batch, changed).await? {
+                    stepped.again = true;
+                    return Ok(stepped);
+                }
+            }
+        }
+        if !gives.is_empty() {
+            self.note(app, &decision).await?;
+        }
+        Ok(stepped)
+    }
+
     fn id(&self) -> &str {
         &self.resource.content.id
     }
 
     /// Reads the devices of the fleet, as far as the decision needs them.
-    async fn members(&self, app: &App) -> Result<Vec<Seen>, Error> {
-        let keys = keys(&self.policy);
+    async fn members(&self, app: &App) -> Result<Members, Error> {
+        let mut members = Members { basis: self.basis(), seen: BTreeMap::new() };
         let mut list = List {
             kind: DEVICE.to_owned(),
             fields: BTreeMap::from([(OWNER.to_owned(), owner(self.id()))]),
             limit: PAGE,
             ..List::default()
         };
-        let mut seen = Vec::new();
         loop {
             let page = app.store.list(&list).await?;
             for device in &page.items {
-                seen.push(self.seen(device, &keys)?);
+                members.seen.insert(device.content.id.clone(), members.basis.seen(self.id(), device)?);
             }
             list.after = page.next;
             if list.after.is_none() {
-                return Ok(seen);
+                return Ok(members);
             }
         }
     }
 
-    fn seen(&self, device: &Resource, keys: &BTreeSet<&str>) -> Result<Seen, Error> {
-        let document = Device::of(device)?;
-        let labels = device.content.labels.iter().filter(|(key, _)| keys.contains(key.as_str()));
-        let wants = document.fleet.as_ref().map(|fleet| fleet.wants);
-        Ok(Seen {
-            name: device.content.id.clone(),
-            version: device.version,
-            labels: labels.map(|(key, value)| (key.clone(), value.clone())).collect(),
-            standing: document.standing(self.document.version),
-            is_heard: Heard::of(device) == Heard::Lately,
-            is_busy: document.is_busy(),
-            has_spec: document.has_body(self.id(), self.document.body),
-            said: document.failure_now().map(|failure| failure.message.clone()),
-            is_behind: wants != Some(self.document.version)
-                || document.silence_seconds != self.silence_seconds,
-        })
+    fn basis(&self) -> Basis {
+        Basis {
+            version: self.document.version,
+            body: self.document.body,
+            silence_seconds: self.silence_seconds,
+            keys: keys(&self.policy).into_iter().map(str::to_owned).collect(),
+        }
     }
 
     /// Keeps the progress for people, before they see the state that follows from it.
@@ -199,35 +247,36 @@ impl Fleet {
         if !advances && !moves {
             return Ok(true);
         }
-        let read = self.resource.version;
-        let changed = app.change(KIND, self.id(), |fleet| {
-            if fleet.version != read {
-                return Ok(Decided::Nothing(None));
-            }
-            let mut document = Document::of(fleet)?;
-            if advances {
-                (document.batch, document.accepted) = (decision.batch, 0);
-            }
-            let content = document.content(self.id(), fleet.content.labels.clone(), decision.state)?;
-            let metadata = json!({
-                "templateVersion": document.version.to_string(), "batch": decision.batch + 1, "devices": decision.counts,
-                "failures": decision.failures,
-            });
-            let entry = by_system(app, if moves { TRANSITION } else { "batch" }, metadata);
-            Ok(Decided::Commit(Box::new((content, entry)), Some(document)))
+        let (before, mut document) = (self.resource.clone(), self.document.clone());
+        if advances {
+            (document.batch, document.accepted) = (decision.batch, 0);
+        }
+        let after = document.content(self.id(), before.content.labels.clone(), decision.state)?;
+        let metadata = json!({
+            "templateVersion": document.version.to_string(), "batch": decision.batch + 1, "devices": decision.counts,
+            "failures": decision.failures,
         });
-        match changed.await {
-            Ok((resource, Some(document))) => {
+        let entry = by_system(app, if moves { TRANSITION } else { "batch" }, metadata);
+        let (fence, effects, holds) = (self.fence.clone(), Vec::new(), Vec::new());
+        match app.commit(Change { before: Some(before), after, entry, effects, fence, holds }).await {
+            Ok(resource) => {
                 (self.resource, self.document) = (resource, document);
                 Ok(true)
             }
-            Ok((_, None)) | Err(Error::NotFound { .. }) => Ok(false),
-            Err(error) => Err(error),
+            Err(StoreError::Conflict) => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 
     /// Gives devices the template in a batch, or lets them note what their fleet is at; false if something changed meanwhile.
-    async fn change(&self, app: &App, page: &[&Seen], batch: Option<usize>) -> Result<bool, Error> {
+    async fn change(
+        &self,
+        app: &App,
+        basis: &Basis,
+        page: &[&Seen],
+        batch: Option<usize>,
+        changed: &mut Vec<Seen>,
+    ) -> Result<bool, Error> {
         let names: Vec<_> = page.iter().map(|seen| seen.name.clone()).collect();
         let devices = app.store.get_all(DEVICE, &names).await?;
         let versions: BTreeMap<_, _> = page.iter().map(|seen| (&*seen.name, seen.version)).collect();
@@ -241,7 +290,7 @@ impl Fleet {
         }
         for committed in app.commit_all(changes).await {
             match committed {
-                Ok(_) => {}
+                Ok(device) => changed.push(basis.seen(self.id(), &device)?),
                 Err(StoreError::Conflict) => unchanged = false,
                 Err(error) => return Err(error.into()),
             }
@@ -266,12 +315,31 @@ impl Fleet {
         let after = document.into_content_of(&device, labels, Heard::of(&device), app.now())?;
         let entry = call::described(by_system(app, entry_type, metadata), &device, &after);
         let (effects, holds) = (Vec::new(), vec![Held::at(&self.resource)]);
-        Ok(Change { before: Some(device), after, entry, effects, fence: None, holds })
+        Ok(Change { before: Some(device), after, entry, effects, fence: self.fence.clone(), holds })
     }
 }
 
 /// How many devices are named.
 const NAMED: usize = 5;
+
+impl Basis {
+    fn seen(&self, fleet: &str, device: &Resource) -> Result<Seen, Error> {
+        let document = Device::of(device)?;
+        let labels = device.content.labels.iter().filter(|(key, _)| self.keys.contains(*key));
+        let wants = document.fleet.as_ref().map(|fleet| fleet.wants);
+        Ok(Seen {
+            name: device.content.id.clone(),
+            version: device.version,
+            labels: labels.map(|(key, value)| (key.clone(), value.clone())).collect(),
+            standing: document.standing(self.version),
+            is_heard: Heard::of(device) == Heard::Lately,
+            is_busy: document.is_busy(),
+            has_spec: document.has_body(fleet, self.body),
+            said: document.failure_now().map(|failure| failure.message.clone()),
+            is_behind: wants != Some(self.version) || document.silence_seconds != self.silence_seconds,
+        })
+    }
+}
 
 /// The labels that a policy asks for.
 fn keys(policy: &Policy) -> BTreeSet<&str> {

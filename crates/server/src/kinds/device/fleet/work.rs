@@ -11,14 +11,14 @@ use std::{
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use uuid::Uuid;
-use wardroom_store::{Cursor, FeedItem, List};
+use wardroom_store::{Cursor, FeedItem, Fence, List};
 
 use super::{
     super::document::KIND as DEVICE,
     check,
     document::{Document, KIND},
     own::{Fleets, Known, PAGE, lists, settle, settle_all, silence},
-    roll,
+    roll::{self, Members},
 };
 use crate::platform::{
     app::App,
@@ -36,8 +36,11 @@ const LEASE: &str = "fleets";
 const HELD: Duration = Duration::from_secs(15);
 
 /// A step that took a while is followed by a pause of so many times its length: reports of many devices come one by one, and
-/// each step reads all devices of the fleet.
+/// each step looks at all devices of the fleet.
 const PAUSE: u32 = 3;
+
+/// So many devices are kept in memory; those of further fleets are read for each step.
+const MOST_KEPT: usize = 500_000;
 
 /// The job of fleets.
 pub(super) fn job(app: &App) -> Job {
@@ -55,6 +58,10 @@ struct Work {
     at: Option<Cursor>,
     fleets: Fleets,
     left: Left,
+    /// The devices of fleets, as far as rollouts are decided by them; kept right by the feed.
+    members: BTreeMap<String, Members>,
+    /// The precondition of every change, where several servers share a database.
+    fence: Option<Fence>,
     /// When a device of a fleet takes too long.
     ends: BTreeMap<String, Timestamp>,
     /// Until when a fleet pauses.
@@ -67,8 +74,10 @@ struct Left {
     all: bool,
     /// Changed fleets.
     fleets: BTreeSet<String>,
-    /// Changed devices.
+    /// Devices whose owner may change.
     devices: BTreeSet<String>,
+    /// All devices that changed.
+    changed: BTreeSet<String>,
     /// Fleets whose rollout may go on.
     steps: BTreeSet<String>,
 }
@@ -78,8 +87,13 @@ impl Task for Work {
         Box::pin(async move {
             self.read(app).await?;
             self.settle(app).await?;
+            self.refresh(app).await?;
             Ok(self.step(app).await?)
         })
+    }
+
+    fn fenced(&mut self, fence: Fence) {
+        self.fence = Some(fence);
     }
 }
 
@@ -120,15 +134,22 @@ impl Work {
             }
             match now {
                 Some(now) => drop(self.fleets.insert(name.clone(), now)),
-                None => drop(self.fleets.remove(name)),
+                None => {
+                    self.fleets.remove(name);
+                    self.members.remove(name);
+                }
             }
             self.left.steps.insert(name.clone());
         }
         let mut all: Vec<_> =
             lists.iter().flat_map(|(name, selector)| self::lists(name, selector.as_ref())).collect();
         all.extend(self.left.all.then(List::default));
+        if !all.is_empty() {
+            // Any device may change its owner below.
+            self.members.clear();
+        }
         for list in all {
-            self.left.steps.extend(settle_all(app, &self.fleets, list).await?);
+            self.left.steps.extend(settle_all(app, &self.fleets, list, self.fence.as_ref()).await?);
         }
         (self.left.all, self.left.fleets) = (false, BTreeSet::new());
         if self.fleets.is_empty() {
@@ -137,9 +158,26 @@ impl Work {
         let changed: Vec<_> = self.left.devices.iter().cloned().collect();
         for page in changed.chunks(PAGE) {
             let devices = app.store.get_all(DEVICE, page).await?;
-            self.left.steps.extend(settle(app, &self.fleets, &devices).await?);
+            self.left.steps.extend(settle(app, &self.fleets, &devices, self.fence.as_ref()).await?);
         }
         self.left.devices.clear();
+        Ok(())
+    }
+
+    /// Reads the devices that changed, for the fleets whose devices are known.
+    async fn refresh(&mut self, app: &App) -> Result<(), Error> {
+        if self.members.is_empty() {
+            self.left.changed.clear();
+        }
+        let changed: Vec<_> = self.left.changed.iter().cloned().collect();
+        for page in changed.chunks(PAGE) {
+            for device in app.store.get_all(DEVICE, page).await? {
+                for (fleet, members) in &mut self.members {
+                    members.note(fleet, &device)?;
+                }
+            }
+        }
+        self.left.changed.clear();
         Ok(())
     }
 
@@ -154,7 +192,12 @@ impl Work {
         let mut soonest = self.pauses.values().min().map(|end| end.saturating_duration_since(instant));
         for name in ready {
             let began = app.clock.instant();
-            let stepped = roll::step(app, &name).await?;
+            let known = self.members.remove(&name);
+            let (stepped, known) = roll::step(app, &name, known, self.fence.clone()).await?;
+            let kept: usize = self.members.values().map(Members::len).sum();
+            if let Some(known) = known.filter(|known| kept + known.len() <= MOST_KEPT) {
+                self.members.insert(name.clone(), known);
+            }
             self.left.steps.remove(&name);
             match stepped.next {
                 Some(end) => drop(self.ends.insert(name.clone(), end)),
@@ -191,6 +234,9 @@ impl Follower for Left {
     fn take<'a>(&'a mut self, _: &'a App, page: &'a [FeedItem]) -> BoxFuture<'a, Result<(), Failed>> {
         for row in page.iter().map(|item| &item.row) {
             let id = row.resource_id.clone();
+            if row.kind == DEVICE {
+                self.changed.insert(id.clone());
+            }
             if row.kind == KIND {
                 self.fleets.insert(id);
             } else if let Some(fleet) = row.entry.metadata["fleet"].as_str() {
