@@ -85,6 +85,9 @@ pub(crate) enum Command {
     Conform(command::conform::Conform),
     /// Runs a fleet to try everything on, with some things wrong.
     Demo(command::demo::Demo),
+    /// Puts load on a server, to see what it bears.
+    #[command(subcommand)]
+    Simulate(command::simulate::Simulate),
     /// Runs the server.
     Serve(command::serve::Serve),
     /// Checks and shows the configuration of the server.
@@ -141,6 +144,7 @@ impl Command {
             Self::Console(command) => wait(command.run()),
             Self::Conform(command) => command.run(),
             Self::Demo(command) => command.run(),
+            Self::Simulate(command) => command.run(),
             Self::Serve(command) => command.run(),
             Self::Config(command) => command.run(),
             Self::Audit(command) => wait(command.run()),

@@ -31,6 +31,7 @@ pub(crate) mod restore;
 pub(crate) mod run;
 pub(crate) mod satellite;
 pub(crate) mod serve;
+pub(crate) mod simulate;
 pub(crate) mod summary;
 pub(crate) mod token;
 pub(crate) mod top;

@@ -5,7 +5,7 @@
 
 mod adapter;
 mod clock;
-mod device;
+pub(crate) mod device;
 mod domain;
 mod fleet;
 mod folder;
@@ -14,7 +14,7 @@ mod life;
 mod node;
 mod plan;
 mod planted;
-mod random;
+pub(crate) mod random;
 mod rollout;
 mod satellite;
 mod settings;

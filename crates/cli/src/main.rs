@@ -29,6 +29,7 @@ mod progress;
 mod said;
 mod secret;
 mod select;
+mod simulate;
 mod sort;
 mod subject;
 mod suggest;

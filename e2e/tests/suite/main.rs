@@ -63,5 +63,6 @@ mod satellite_races;
 mod satellite_secrets;
 mod satellite_upstreams;
 mod satellites;
+mod simulate;
 mod tokens;
 mod verbs_on_many;

@@ -230,7 +230,7 @@ async fn enrol(world: &World, number: usize, token: &str) -> anyhow::Result<(Str
 }
 
 /// The name of a device: 52 characters for the 32 bytes of the digest of its key.
-fn base32hex(bytes: &[u8]) -> String {
+pub(crate) fn base32hex(bytes: &[u8]) -> String {
     let bits: Vec<u8> = bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)).collect();
     let digit = |bits: &[u8]| {
         let value = (0..5).fold(0, |sum, at| sum << 1 | u32::from(bits.get(at).copied().unwrap_or(0)));

@@ -2,21 +2,21 @@
 
 /// SplitMix64: small, and good enough to choose members.
 #[derive(Debug, Clone)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(super) const fn of(seed: u64) -> Self {
+    pub(crate) const fn of(seed: u64) -> Self {
         Self(seed)
     }
 
     /// A sequence of its own for one of several.
-    pub(super) fn fork(seed: u64, number: usize) -> Self {
+    pub(crate) fn fork(seed: u64, number: usize) -> Self {
         let mut forked = Self(seed ^ (number as u64).wrapping_mul(0xD134_2543_DE82_EF95));
         forked.next();
         forked
     }
 
-    pub(super) const fn next(&mut self) -> u64 {
+    pub(crate) const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -25,16 +25,16 @@ impl Random {
     }
 
     /// A number below `end`, which is not 0.
-    pub(super) fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % (end as u64)).unwrap_or_default()
     }
 
     /// A share of 1.
-    pub(super) fn share(&mut self) -> f64 {
+    pub(crate) fn share(&mut self) -> f64 {
         f64::from(u32::try_from(self.next() >> 32).unwrap_or_default()) / f64::from(u32::MAX)
     }
 
-    pub(super) fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
+    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
         if from.is_empty() { None } else { from.get(self.below(from.len())) }
     }
 }
