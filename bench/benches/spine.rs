@@ -13,6 +13,8 @@ mod client;
 mod clusters;
 #[path = "spine/members.rs"]
 mod members;
+#[path = "spine/pages.rs"]
+mod pages;
 #[path = "spine/raw.rs"]
 mod raw;
 #[path = "spine/seed.rs"]
@@ -39,13 +41,14 @@ fn main() -> ExitCode {
     // `cargo bench` passes --bench; other words select what runs.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let measure: [(&str, Measure); 7] = [
+    let measure: [(&str, Measure); 8] = [
         ("transitions", transitions),
         ("postgres", postgres),
         ("get", get),
         ("beats", beats),
         ("fleet", fleet),
         ("clusters", clusters::clusters),
+        ("pages", pages::pages),
         ("members", |runtime| members::members(runtime, BEAT)),
     ];
     for (name, run) in measure {

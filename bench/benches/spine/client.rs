@@ -30,6 +30,22 @@ impl Connection {
         Self { stream, authorization: format!("Bearer {token}"), buffer: vec![0; 1 << 20] }
     }
 
+    /// A connection of a browser that has logged in to the console.
+    pub(crate) async fn logged_in(address: SocketAddr, token: &str) -> Self {
+        let mut connection = Self::open(address, token).await;
+        let body = format!("token={token}");
+        let request = format!(
+            "POST /console/login HTTP/1.1\r\nhost: localhost\r\nsec-fetch-site: same-origin\r\ncontent-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        connection.stream.write_all(request.as_bytes()).await.unwrap();
+        let (_, head, _) = connection.answer().await;
+        let cookie = head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+        // The console knows its visitors by their cookie alone.
+        connection.authorization = format!("none\r\ncookie: {}", cookie.split(';').next().unwrap());
+        connection
+    }
+
     /// Sends a request with other credentials.
     async fn send_as(&mut self, authorization: &str, method: &str, path: &str, body: &str) -> (u16, String) {
         authorization.clone_into(&mut self.authorization);
@@ -43,6 +59,12 @@ impl Connection {
             "{method} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: {authorization}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
         );
         self.stream.write_all(request.as_bytes()).await.unwrap();
+        let (status, _, body) = self.answer().await;
+        (status, body)
+    }
+
+    /// Reads a whole answer: its status, its head and its body.
+    async fn answer(&mut self) -> (u16, String, String) {
         let mut filled = 0;
         loop {
             let read = self.stream.read(&mut self.buffer[filled..]).await.unwrap();
@@ -55,8 +77,8 @@ impl Connection {
             let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
             let whole = end + 4 + length.parse::<usize>().unwrap();
             if filled >= whole {
-                let status = head[9..12].parse().unwrap();
-                return (status, String::from_utf8_lossy(&self.buffer[end + 4..whole]).into_owned());
+                let (status, head) = (head[9..12].parse().unwrap(), head.to_owned());
+                return (status, head, String::from_utf8_lossy(&self.buffer[end + 4..whole]).into_owned());
             }
         }
     }

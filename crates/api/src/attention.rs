@@ -4,6 +4,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::action::Action;
+
 /// What needs a person: one line for each cause, the longest overdue first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Attention {
@@ -34,6 +36,8 @@ pub struct Need {
     pub overdue_since: Option<Timestamp>,
     /// The cause.
     pub why: String,
+    /// What a person can do about it now; null where no action is advised.
+    pub next: Option<Action>,
     /// How many members have this cause.
     pub count: usize,
 }

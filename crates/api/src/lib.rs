@@ -25,6 +25,7 @@ pub mod satellite_config;
 pub mod satellite_group;
 pub mod site;
 pub mod token;
+pub mod words;
 pub mod workflow;
 
 pub use envelope::{Envelope, Page};

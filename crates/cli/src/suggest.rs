@@ -7,7 +7,11 @@ use std::{
 
 use clap::ValueEnum as _;
 use serde_json::Value;
-use wardroom_api::action::Action;
+pub(crate) use wardroom_api::words::kebab;
+use wardroom_api::{
+    action::Action,
+    words::{options, quoted},
+};
 use wardroom_core::action::READ;
 
 use crate::{
@@ -37,11 +41,6 @@ pub(crate) fn command(action: &Action) -> String {
             format!("{} {}{body}", action.method, action.path)
         }
     }
-}
-
-/// A name of the API as commands spell it.
-pub(crate) fn kebab(name: &str) -> String {
-    name.replace('_', "-")
 }
 
 /// The words of a command after `wardroom`.
@@ -90,61 +89,6 @@ fn words(action: &Action) -> Option<Vec<String>> {
 /// Whether an action empties a field.
 pub(crate) fn has_null(action: &Action, field: &str) -> bool {
     action.body.as_ref().is_some_and(|body| body.get(field).is_some_and(Value::is_null))
-}
-
-/// The fields of the body as options, and those that the caller has to fill in.
-fn options(action: &Action) -> Vec<String> {
-    let body = action.body.as_ref().and_then(Value::as_object);
-    let mut words = Vec::new();
-    for (field, value) in body.into_iter().flatten() {
-        match value {
-            // The resource is named already.
-            Value::String(text) if *text == action.id => {}
-            Value::String(text) => words.extend([option(field), text.clone()]),
-            Value::Bool(true) => words.push(option(field)),
-            Value::Null => words.extend([option(field), String::new()]),
-            Value::Array(skips) => words.extend(skips.iter().flat_map(|skip| {
-                let text = |name: &str| skip[name].as_str().unwrap_or_default().to_owned();
-                [option(field), format!("{}={}", text("stage"), text("comment"))]
-            })),
-            Value::Bool(false) | Value::Number(_) | Value::Object(_) => {}
-        }
-    }
-    for field in action.needs.iter().filter(|field| !field.contains('.')) {
-        let option = option(field);
-        let placeholder = match &**field {
-            "comment" => "TEXT".to_owned(),
-            "workflow_id" => "NAME".to_owned(),
-            _ => option.trim_start_matches('-').to_uppercase(),
-        };
-        // A new token is named without an option.
-        if field != "name" {
-            words.extend([option, placeholder]);
-        }
-    }
-    words
-}
-
-/// The option behind a field of a body.
-fn option(field: &str) -> String {
-    let name = match field {
-        "state" => "to",
-        "workflow_id" => "workflow",
-        "group_id" => "group",
-        "config_name" => "config",
-        "expected_observation_digest" => "digest",
-        field => field,
-    };
-    format!("--{}", kebab(name))
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |character: char| character.is_ascii_alphanumeric() || "-_=./:@%+,".contains(character);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    if word.is_empty() { "\"\"".to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 #[cfg(test)]

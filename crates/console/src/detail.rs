@@ -26,6 +26,10 @@ use crate::{
     time,
 };
 
+mod timeline;
+
+use timeline::timeline;
+
 /// A member as its page shows it.
 #[derive(Debug, Clone)]
 pub struct Detail<'a> {
@@ -131,6 +135,14 @@ pub fn label(verb: &str) -> String {
     characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
 }
 
+/// What the button of an action says: its verb, and what it makes where it makes something.
+#[must_use]
+pub fn words(action: &Action) -> String {
+    let made =
+        if action.action == "create" { format!("create {}", action.kind) } else { action.action.clone() };
+    label(&made.replace('-', " "))
+}
+
 /// The page.
 #[must_use]
 pub fn page(detail: &Detail<'_>) -> Markup {
@@ -188,7 +200,7 @@ fn now(detail: &Detail<'_>) -> Markup {
             }
             div { (facts(detail)) }
         }
-        @if detail.why.is_some() { (layers(detail)) }
+        @if detail.why.is_some() && has_layers(detail) { (layers(detail)) }
         @for one in &detail.panels { (panel(one, detail.now)) }
         @if let Some(explained) = &detail.why { (moves(detail, explained)) }
         (actions(detail))
@@ -206,7 +218,7 @@ fn why(detail: &Detail<'_>, explained: &Explained) -> Markup {
     html! {
         section #why .card.why.(tone.class_name()) {
             div .in {
-                h2 { "Why is " (subject_of(explained)) " " (text(&brief.state)) "?" }
+                h2 { "Why is " (subject_of(explained)) " " (text(tone::word(detail.face.kind, &brief.state))) "?" }
                 p .lead { (text(&brief.sentence)) }
                 ul .points {
                     li { (icon::of(if overdue { Tone::Warn } else { tone })) span { (prose(&brief.meaning)) } }
@@ -227,7 +239,7 @@ fn why(detail: &Detail<'_>, explained: &Explained) -> Markup {
                         }
                         span .quiet.small.right { (needs(action, &detail.role, first.is_some_and(|offer| offer.path.is_some()))) }
                     }
-                    (part::command(&command::of(action, called(detail, action))))
+                    (part::command(&command_of(detail.face, &detail.member, action)))
                 } @else if let Some(path) = where_next(detail) {
                     div .steps { a .button href=(path) { "Open the run" } }
                 }
@@ -242,13 +254,12 @@ fn subject_of(explained: &Explained) -> &str {
     about.filter(|about| !matches!(*about, "state" | "run")).unwrap_or("it")
 }
 
-/// The name by which commands call the resource of an action: that of the member, or the id of its run.
-fn called<'a>(detail: &'a Detail<'_>, action: &'a Action) -> &'a str {
-    if action.kind == detail.face.kind {
-        detail.member.called.as_ref().unwrap_or(&detail.member.name)
-    } else {
-        &action.id
-    }
+/// Returns the command that carries out an action on a member, or on the work on it.
+#[must_use]
+pub fn command_of(face: &Face, member: &Member, action: &Action) -> String {
+    let is_its_own = action.kind == face.kind || face.work.is_some_and(|work| action.kind == work);
+    let called = member.called.as_ref().unwrap_or(&member.name);
+    command::of(action, if is_its_own { called } else { &action.id })
 }
 
 fn where_next<'a>(detail: &'a Detail<'_>) -> Option<&'a str> {
@@ -280,7 +291,7 @@ fn is_same(offer: &Offer, action: &Action) -> bool {
 /// A button that leads to the form of an action; without a link where it cannot be taken.
 #[must_use]
 pub fn button(offer: &Offer, first: bool) -> Markup {
-    let words = label(&offer.action.action);
+    let words = words(&offer.action);
     html! {
         @match &offer.path {
             Some(path) if offer.action.possible => {
@@ -315,8 +326,14 @@ fn facts(detail: &Detail<'_>) -> Markup {
     }
 }
 
+/// Whether its kind has layers to tell apart.
+fn has_layers(detail: &Detail<'_>) -> bool {
+    let Layers { desired, observed, work } = &detail.layers;
+    [desired, observed, work].iter().any(|layer| !layer.head.is_empty())
+}
+
 fn layers(detail: &Detail<'_>) -> Markup {
-    let lifecycle = Layer::of(&*detail.member.state)
+    let lifecycle = Layer::of(tone::word(detail.face.kind, &detail.member.state))
         .at(detail.member.since)
         .toned(detail.face.kind, &detail.member.state);
     let derived = derived(detail);
@@ -407,7 +424,7 @@ fn actions(detail: &Detail<'_>) -> Markup {
             table .cards.moves {
                 tbody { @for offer in offers {
                     tr {
-                        td .do { @if offer.path.is_some() { (button(offer, false)) } @else { b { (label(&offer.action.action)) } } }
+                        td .do { @if offer.path.is_some() { (button(offer, false)) } @else { b { (words(&offer.action)) } } }
                         td .reason {
                             @if !offer.effect.is_empty() { p { (prose(&offer.effect)) } }
                             @if !offer.action.possible {
@@ -415,7 +432,7 @@ fn actions(detail: &Detail<'_>) -> Markup {
                             }
                             @if offer.path.is_none() { p .hint { "Needs the role " (offer.action.role) "." } }
                         }
-                        td { code .small { (text(&command::of(&offer.action, called(detail, &offer.action)))) } }
+                        td { code .small { (text(&command_of(detail.face, &detail.member, &offer.action))) } }
                     }
                 } }
             }
@@ -498,48 +515,6 @@ fn how(detail: &Detail<'_>, exit: &Exit) -> Markup {
         @match offer {
             Some(offer) if offer.path.is_some() => { (button(offer, false)) },
             _ => { span .quiet.small { (exit.by) @if exit.by != "admin" { " does this" } } },
-        }
-    }
-}
-
-fn timeline(detail: &Detail<'_>, title: &str) -> Markup {
-    html! {
-        section #timeline .card {
-            header {
-                h2 { (title) } span .quiet.small { "newest first" }
-                @if let Some(newest) = detail.history.first() {
-                    span .right { (icon("chain")) " " (newest.sequence) @if newest.sequence == 1 { " row" } @else { " rows" } ", chained by hashes" }
-                }
-            }
-            @if detail.hides_history { p .in.quiet { "Your role does not read history; viewer, operator, admin and auditor do." } }
-            ol { @for row in &detail.history { (entry(detail, row)) } }
-            @if let Some(older) = &detail.older {
-                p .in { a href={ (detail.face.page(&detail.member.key)) "/history" (form::query([("after", older.as_str())])) } { "Older →" } }
-            }
-        }
-    }
-}
-
-fn entry(detail: &Detail<'_>, row: &Row) -> Markup {
-    let tone = tone::of(&row.kind, &row.to_state);
-    let moved = row.from_state.as_ref().is_some_and(|from| *from != row.to_state);
-    html! {
-        li .line {
-            (time::ago(row.created_at, detail.now))
-            (icon::of(tone))
-            div {
-                p {
-                    @if moved {
-                        (state(&row.kind, row.from_state.as_deref().unwrap_or_default())) " → " (state(&row.kind, &row.to_state))
-                    } @else {
-                        b { (text(&label(&row.type_))) }
-                        @if row.from_state.is_none() { " as " (state(&row.kind, &row.to_state)) }
-                    }
-                }
-                @if let Some(comment) = &row.comment { p { "“" (text(comment)) "”" } }
-                p .by { (text(&row.triggered_by)) @if let Some(user) = &row.user_id { " · " (text(user)) } }
-            }
-            span .mono.quiet.seq { "#" (row.sequence) " " (text(row.hash.get(..8).unwrap_or(&row.hash))) }
         }
     }
 }

@@ -5,10 +5,9 @@ use wardroom_api::Problem;
 use wardroom_core::tone::Tone;
 
 use crate::{
-    command,
-    detail::{Offer, label},
+    detail::{Offer, label, words},
     face::Member,
-    part, problem,
+    form, part, problem,
     shell::csrf,
     text::{prose, text},
 };
@@ -22,6 +21,8 @@ pub struct Dialog {
     pub back: String,
     /// The action.
     pub offer: Offer,
+    /// The command that does the same.
+    pub command: String,
     /// The fields of its request that a person fills in.
     pub fields: Vec<Field>,
     /// The token of the session.
@@ -34,6 +35,21 @@ pub struct Dialog {
     pub instead: Vec<Offer>,
 }
 
+/// How a person fills in a field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// A line of text; these names are known for it.
+    Text(Vec<String>),
+    /// A time.
+    Time,
+    /// A whole number.
+    Number,
+    /// Yes or no.
+    Flag,
+    /// One of these words.
+    Choice(Vec<String>),
+}
+
 /// A field of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
@@ -41,6 +57,8 @@ pub struct Field {
     pub name: String,
     /// What it is.
     pub hint: String,
+    /// How it is filled in.
+    pub input: Input,
     /// What was typed.
     pub value: String,
     /// Whether the request needs it.
@@ -51,7 +69,7 @@ pub struct Field {
 #[must_use]
 pub fn page(dialog: &Dialog) -> Markup {
     let action = &dialog.offer.action;
-    let words = label(&action.action);
+    let words = words(action);
     html! {
         section .card.dialog aria-labelledby="title" {
             header { h1 #title { (words) " " (text(&dialog.name)) } }
@@ -64,7 +82,7 @@ pub fn page(dialog: &Dialog) -> Markup {
                 }
                 @if dialog.offer.path.is_none() {
                     p .wrong { "Needs the role " (action.role) "." }
-                    (part::command(&command::of(action, &dialog.name)))
+                    (part::command(&dialog.command))
                     footer { a .button href=(dialog.back) { "Back" } }
                 } @else {
                     form method="post" {
@@ -72,7 +90,7 @@ pub fn page(dialog: &Dialog) -> Markup {
                         input type="hidden" name="once" value=(dialog.once);
                         @for field in &dialog.fields { (input(field)) }
                         div .gap {}
-                        (part::command(&command::of(action, &dialog.name)))
+                        (part::command(&dialog.command))
                         footer {
                             a .button href=(dialog.back) { "Leave it" }
                             button .first { (words) }
@@ -90,15 +108,58 @@ pub fn page(dialog: &Dialog) -> Markup {
 
 fn input(field: &Field) -> Markup {
     let is_comment = field.name == "comment";
-    let id = format!("field-{}", crate::form::encoded(&field.name));
+    let id = format!("field-{}", form::encoded(&field.name));
+    let hint = format!("{id}-hint");
+    let has_hint = !is_comment && !field.hint.is_empty();
+    let described = has_hint.then_some(hint.as_str());
+    let words = match field.name.as_str() {
+        "comment" => "Comment, for history".to_owned(),
+        name => label(name.strip_suffix("_id").unwrap_or(name)),
+    };
     html! {
-        label for=(id) { @if is_comment { "Comment, for history" } @else { (label(&field.name)) } @if field.is_needed { " (needed)" } }
-        @if is_comment {
-            textarea id=(id) name=(field.name) maxlength="1024" required[field.is_needed] { (field.value) }
+        @if field.input == Input::Flag {
+            label .check for=(id) {
+                input type="checkbox" id=(id) name=(field.name) value="true" checked[field.value == "true"] aria-describedby=[described];
+                span { (words) }
+            }
         } @else {
-            input id=(id) name=(field.name) value=(field.value) maxlength="4096" required[field.is_needed] autocomplete="off";
-            @if !field.hint.is_empty() { p .hint { (prose(&field.hint.replace('\n', " "))) } }
+            label for=(id) { (words) @if field.is_needed { " (needed)" } }
+            @if is_comment {
+                textarea id=(id) name=(field.name) maxlength="1024" required[field.is_needed] { (field.value) }
+            } @else {
+                (control(field, &id, described))
+            }
         }
+        @if has_hint { p .hint id=(hint) { (prose(&field.hint.replace('\n', " "))) } }
+    }
+}
+
+/// The control of a field by what it takes.
+fn control(field: &Field, id: &str, described: Option<&str>) -> Markup {
+    let (name, value, needed) = (&field.name, &field.value, field.is_needed);
+    match &field.input {
+        Input::Choice(words) => html! {
+            select id=(id) name=(name) required[needed] aria-describedby=[described] {
+                @if !needed || value.is_empty() { option value="" { @if needed { "Choose one" } @else { "The default" } } }
+                @for word in words { option value=(word) selected[word == value] { (word) } }
+            }
+        },
+        Input::Number => html! {
+            input id=(id) name=(name) value=(value) type="number" step="1" required[needed] autocomplete="off" aria-describedby=[described];
+        },
+        Input::Time => html! {
+            input id=(id) name=(name) value=(value) placeholder="2027-01-31T12:00:00Z" maxlength="64" required[needed] autocomplete="off" aria-describedby=[described];
+        },
+        Input::Text(known) => {
+            let list = format!("{id}-known");
+            html! {
+                input id=(id) name=(name) value=(value) maxlength="4096" required[needed] autocomplete="off" aria-describedby=[described]
+                    list=[(!known.is_empty()).then_some(&list)];
+                @if !known.is_empty() { datalist id=(list) { @for one in known { option value=(one) {} } } }
+            }
+        }
+        // Its label holds it.
+        Input::Flag => html! {},
     }
 }
 

@@ -29,6 +29,14 @@ pub struct Face {
     pub group: Group,
     /// Where the API lists them.
     pub path: &'static str,
+    /// The kind of the work on a member, which commands find by the name of the member.
+    pub work: Option<&'static str>,
+    /// The words that lead to the page before and to the next one.
+    pub pages: (&'static str, &'static str),
+    /// Members have a name for people beside the one on the wire; pages look it up.
+    pub renamed: bool,
+    /// The fields of requests that name one of them.
+    pub named_by: &'static [&'static str],
     /// More about one member: what the API has under its path.
     pub more: Option<&'static str>,
     /// The states of the chips, in the order of a life.
@@ -60,6 +68,15 @@ pub struct Face {
     /// How the first one comes to be: what it does, and the command.
     pub start: &'static [(&'static str, &'static str)],
 }
+
+/// The pages of a list in the order in which its members were registered.
+pub const BY_AGE: (&str, &str) = ("← Older", "Newer →");
+
+/// The pages of a list that begins with the newest.
+pub const NEWEST_FIRST: (&str, &str) = ("← Newer", "Older →");
+
+/// The pages of a list in the order of names.
+pub const BY_NAME: (&str, &str) = ("← Before", "After →");
 
 /// Which page of which members.
 #[derive(Debug, Clone, Copy, Default)]
@@ -96,6 +113,8 @@ pub struct Member {
     pub name: String,
     /// What commands call it, if not by its name.
     pub called: Option<String>,
+    /// The newest work on it, for kinds that have work.
+    pub work: Option<String>,
     /// Its state.
     pub state: String,
     /// What is notable beside its state, at most two.
@@ -362,6 +381,10 @@ impl Face {
         icon: "gear",
         group: Group::Settings,
         path: "",
+        work: None,
+        pages: BY_NAME,
+        renamed: false,
+        named_by: &[],
         more: None,
         states: Vec::new,
         selects: Selects::Nothing,
@@ -376,6 +399,7 @@ impl Face {
             id: String::new(),
             name: String::new(),
             called: None,
+            work: None,
             state: String::new(),
             chips: Vec::new(),
             cells: [Cell::None, Cell::None, Cell::None],

@@ -1,6 +1,6 @@
 //! The filter of a list, as it is typed: the selectors of the command line.
 
-use crate::command::quoted;
+use wardroom_api::words::quoted;
 
 /// A filter in the parts that the API takes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

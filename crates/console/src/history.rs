@@ -61,7 +61,10 @@ pub fn page(history: &History) -> Markup {
             None => { (table(history)) },
         }
         nav .pages aria-label="Pages" {
-            span { "Newest first · times in UTC" }
+            span {
+                "Newest first · times in UTC"
+                @if history.given.is_empty() { " · without logins: " a href={ "/console/history" (form::query([("kind", "session")])) } { "show them" } }
+            }
             span {
                 @if let Some(older) = &history.older {
                     @let pairs = history.given.iter().map(|(name, value)| (*name, value.as_str())).chain([("after", older.as_str())]);

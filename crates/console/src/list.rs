@@ -6,7 +6,7 @@ use wardroom_api::{Problem, found::Found};
 use wardroom_core::tone;
 
 use crate::{
-    face::{Face, Member, Seen, Selects},
+    face::{BY_AGE, Face, Member, NEWEST_FIRST, Seen, Selects},
     form, icon,
     part::{self, cell, chip, count, seen, state},
     problem,
@@ -64,7 +64,7 @@ pub fn page(list: &List<'_>) -> Markup {
             @if list.face.selects != Selects::Nothing { (chips(list)) }
             @if list.face.selects == Selects::All { (filter(list)) }
             (part::command(&list.command))
-            p .unseen #order { "Ordered by when they were registered, oldest first." }
+            p .unseen #order { (order(list.face)) }
             div .gap {}
             @match &list.problem {
                 Some(problem) if problem.errors.is_empty() => { (problem::banner(problem)) },
@@ -73,6 +73,17 @@ pub fn page(list: &List<'_>) -> Markup {
                 None => { (table(list)) (pages(list)) },
             }
         }
+    }
+}
+
+/// The order of a list in words.
+fn order(face: &Face) -> &'static str {
+    if face.pages == BY_AGE {
+        "Ordered by when they were registered, oldest first."
+    } else if face.pages == NEWEST_FIRST {
+        "Ordered by when they were registered, newest first."
+    } else {
+        "Ordered by name."
     }
 }
 
@@ -109,7 +120,7 @@ fn chips(list: &List<'_>) -> Markup {
             }
             @for name in known.iter().filter(|name| is_shown(name)) {
                 a href=(path(list, name, "", &[])) aria-current=[(list.state == **name).then_some("true")] {
-                    (icon::of(tone::of(list.face.kind, name))) (name)
+                    (icon::of(tone::of(list.face.kind, name))) (tone::word(list.face.kind, name))
                     @if let Some(number) = counted(name) { b { (count(number)) } }
                 }
             }
@@ -213,14 +224,14 @@ fn pages(list: &List<'_>) -> Markup {
     };
     html! {
         nav .pages aria-label="Pages" {
-            span { @if let Some(before) = before { a rel="prev" href=(before) { "← Previous" } } }
+            span { @if let Some(before) = before { a rel="prev" href=(before) { (list.face.pages.0) } } }
             span {
                 (count(i64::try_from(list.rows.len()).unwrap_or(i64::MAX))) " on this page"
                 @if let Some(counted) = matching(list) { " · " (count(counted)) " match" }
             }
             span {
                 @if let Some(next) = &list.next {
-                    a rel="next" href=(path(list, &list.state, next, &on(&list.trail, &list.after))) { "Next →" }
+                    a rel="next" href=(path(list, &list.state, next, &on(&list.trail, &list.after))) { (list.face.pages.1) }
                 }
             }
         }
@@ -239,7 +250,7 @@ fn no_match(list: &List<'_>) -> Markup {
         div .card { div .in {
             h2 { "No " (list.face.one) " matches" }
             p .quiet {
-                @if !list.state.is_empty() { "In state " b { (text(&list.state)) } ". " }
+                @if !list.state.is_empty() { "In state " b { (text(tone::word(list.face.kind, &list.state))) } ". " }
                 @if !list.filter.is_empty() { "With " code { (text(&list.filter)) } ". " }
                 a href={ "/console/" (list.face.segment) } { "Show all" }
             }

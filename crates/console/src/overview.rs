@@ -2,19 +2,14 @@
 
 use jiff::Timestamp;
 use maud::{Markup, html};
-use wardroom_api::{
-    Problem,
-    attention::{Attention, Need},
-    history::Row,
-    liveness::Incident,
-};
+use wardroom_api::{Problem, attention::Need, history::Row, liveness::Incident};
 use wardroom_core::{
     tone::{self, Tone},
     why::length,
 };
 
 use crate::{
-    detail::label,
+    detail::{label, words},
     form, icon,
     part::{self, bar, count, state},
     problem,
@@ -26,7 +21,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Overview {
     /// What needs a person.
-    pub attention: Result<Attention, Problem>,
+    pub attention: Result<Needs, Problem>,
     /// The fleet by kind.
     pub fleet: Vec<Axis>,
     /// The newest changes, as far as the caller may read them.
@@ -39,6 +34,26 @@ pub struct Overview {
     pub places: Places,
     /// The time of the server.
     pub now: Timestamp,
+}
+
+/// What needs a person.
+#[derive(Debug, Clone, Default)]
+pub struct Needs {
+    /// A line for each cause.
+    pub lines: Vec<Line>,
+    /// Members that were not looked at.
+    pub left_out: usize,
+}
+
+/// One cause, and where its next step is taken.
+#[derive(Debug, Clone)]
+pub struct Line {
+    /// The cause.
+    pub need: Need,
+    /// The form of the next step; nothing where there is none, or where the caller's role does not suffice.
+    pub form: Option<String>,
+    /// The list of the members in its state; nothing for what has no list by state.
+    pub list: Option<String>,
 }
 
 /// One kind in the picture of the fleet.
@@ -110,7 +125,7 @@ fn summary(overview: &Overview) -> Markup {
     html! {
         (count(members)) " members"
         @if let Ok(attention) = &overview.attention {
-            @match attention.needs.len() {
+            @match attention.lines.len() {
                 0 => { " · nothing needs you" },
                 1 => { " · one thing needs a person" },
                 many => { " · " (many) " things need a person" },
@@ -147,7 +162,7 @@ fn needs(overview: &Overview) -> Markup {
             header {
                 h2 { "Needs a person" }
                 @if let Ok(attention) = &overview.attention
-                    && !attention.needs.is_empty() { (part::badge(Tone::Bad, &attention.needs.len().to_string())) }
+                    && !attention.lines.is_empty() { (part::badge(Tone::Bad, &attention.lines.len().to_string())) }
                 span .right { a href="/console/attention" { "As a list" } }
             }
             @match &overview.attention {
@@ -158,22 +173,22 @@ fn needs(overview: &Overview) -> Markup {
     }
 }
 
-fn groups(attention: &Attention, overview: &Overview, most: Option<usize>) -> Markup {
-    let of = |words: &[&str]| -> Vec<&Need> {
-        attention.needs.iter().filter(|need| words.contains(&&*need.urgency)).collect()
+fn groups(attention: &Needs, overview: &Overview, most: Option<usize>) -> Markup {
+    let of = |words: &[&str]| -> Vec<&Line> {
+        attention.lines.iter().filter(|line| words.contains(&&*line.need.urgency)).collect()
     };
     html! {
         @for (title, words) in GROUPS {
             @let found = of(words);
             @if !found.is_empty() {
                 p .group { (title) " " span .quiet { (found.len()) } }
-                @for need in found.iter().take(most.unwrap_or(usize::MAX)) { (line(need, overview)) }
+                @for one in found.iter().take(most.unwrap_or(usize::MAX)) { (line(one, overview)) }
                 @if let Some(rest) = most.and_then(|most| found.len().checked_sub(most)).filter(|rest| *rest > 0) {
                     p .in.small { a href="/console/attention" { (rest) " more" } }
                 }
             }
         }
-        @if attention.needs.is_empty() {
+        @if attention.lines.is_empty() {
             p .in { (icon::of(Tone::Good)) " Nothing needs you." }
         }
         @if attention.left_out > 0 {
@@ -183,7 +198,8 @@ fn groups(attention: &Attention, overview: &Overview, most: Option<usize>) -> Ma
 }
 
 /// One cause: the member, why, for how long, and where to act.
-fn line(need: &Need, overview: &Overview) -> Markup {
+fn line(one: &Line, overview: &Overview) -> Markup {
+    let need = &one.need;
     let page = overview.places.page(&need.kind, &need.id);
     let tone = match &*need.urgency {
         "stuck" => Tone::Bad,
@@ -210,8 +226,26 @@ fn line(need: &Need, overview: &Overview) -> Markup {
                 p .what { (crate::text::prose(&need.why)) }
             }
             span .for { (time::since(need.since, overview.now)) }
-            span .act { @if let Some(page) = &page { a .button href={ (page) "#why" } aria-label={ "Look at " (crate::text::visible(&need.name, false)) } { "Look" } } }
+            span .act { (step(one, page.as_deref())) }
         }
+    }
+}
+
+/// The button of a line: its next step by name, the list where many wait for the same, else the page that explains it.
+fn step(one: &Line, page: Option<&str>) -> Markup {
+    let name = crate::text::visible(&one.need.name, false);
+    match (&one.need.next, &one.form, &one.list, page) {
+        (_, _, Some(list), _) if one.need.count > 1 => html! {
+            a .button href=(list) aria-label={ "See all that are " (tone::word(&one.need.kind, &one.need.state)) " for the same cause as " (name) } { "See all" }
+        },
+        (Some(next), Some(form), ..) => {
+            let words = words(next);
+            html! { a .button href=(form) aria-label={ (words) " " (name) } { (words) } }
+        }
+        (.., Some(page)) => html! {
+            a .button href={ (page) "#why" } aria-label={ "See why: " (name) } { "See why" }
+        },
+        (.., None) => html! {},
     }
 }
 
@@ -233,14 +267,18 @@ fn kind(axis: &Axis) -> Markup {
     let total: i64 = axis.states.iter().map(|(_, count)| count).sum();
     let parts: Vec<_> =
         axis.states.iter().map(|(state, count)| (tone::of(axis.kind, state), *count)).collect();
-    let said: Vec<_> = axis.states.iter().map(|(state, count)| format!("{count} {state}")).collect();
+    let said: Vec<_> = axis
+        .states
+        .iter()
+        .map(|(state, count)| format!("{count} {}", tone::word(axis.kind, state)))
+        .collect();
     html! {
         p .axis { b { (axis.title) } span .right { (count(total)) } }
         (bar(&parts, &format!("{}: {}", axis.title, said.join(", "))))
         div .legend {
             @for (state, number) in &axis.states {
                 a href={ "/console/" (axis.segment) (form::query([("state", state.as_str())])) } {
-                    (icon::of(tone::of(axis.kind, state))) b { (count(*number)) } (text(state))
+                    (icon::of(tone::of(axis.kind, state))) b { (count(*number)) } (text(tone::word(axis.kind, state)))
                 }
             }
         }
@@ -286,15 +324,26 @@ pub fn change(change: &Change, places: &Places, now: Timestamp) -> Markup {
 pub fn what(change: &Change, places: &Places) -> Markup {
     let row = &change.row;
     let named = ["name", "hostname", "satellite"].iter().find_map(|key| row.metadata[*key].as_str());
-    let name = change.name.as_deref().or(named).unwrap_or(&row.resource_id);
+    let name = change.name.as_deref().or(named);
     html! {
         span {
-            @match places.page(&row.kind, &row.resource_id) {
-                Some(page) => { a href=(page) { (cut(name)) } },
-                None => { (cut(name)) },
+            @match (places.page(&row.kind, &row.resource_id), name) {
+                (Some(page), name) => { a href=(page) { (cut(name.unwrap_or(&row.resource_id))) } },
+                (None, Some(name)) => { (cut(name)) },
+                // What has no page and no name is told apart by the end of its id.
+                (None, None) => { span .mono title=(crate::text::visible(&row.resource_id, false)) { (text(&short(&row.resource_id))) } },
             }
             " " span .quiet.small { (places.one(&row.kind)) " #" (row.sequence) }
         }
+    }
+}
+
+/// The end of an id: ids of one time begin alike.
+fn short(id: &str) -> String {
+    const MOST: usize = 8;
+    match id.char_indices().rev().nth(MOST - 1) {
+        Some((at, _)) if at > 1 => format!("…{}", &id[at..]),
+        _ => id.to_owned(),
     }
 }
 

@@ -20,7 +20,7 @@ pub fn badge(tone: Tone, word: &str) -> Markup {
 /// The state of a kind, or of one of its statuses.
 #[must_use]
 pub fn state(what: &str, state: &str) -> Markup {
-    badge(tone::of(what, state), state)
+    badge(tone::of(what, state), tone::word(what, state))
 }
 
 /// A word beside a state.

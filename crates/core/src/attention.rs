@@ -8,9 +8,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     Named as _,
+    action::Action,
     names::names,
     tone::Tone,
-    why::{Next, Why, brief},
+    why::{Brief, Next, Why, brief},
 };
 
 names! {
@@ -70,6 +71,8 @@ pub struct Need {
     pub overdue_since: Option<Timestamp>,
     /// The cause.
     pub why: String,
+    /// What a person can do about it now; nothing where no action is advised.
+    pub next: Option<Action>,
     /// How many members have this cause.
     pub count: usize,
 }
@@ -92,8 +95,9 @@ pub fn need(member: Member, explained: &[Why], now: Timestamp) -> Option<Need> {
     } else {
         return None;
     };
-    let why = cause(urgency, &member.name, explained, now);
-    Some(Need { member, urgency, overdue_since, why, count: 1 })
+    let brief = brief(&member.name, explained, now)?;
+    let next = brief.next.action.clone().filter(|action| action.possible);
+    Some(Need { member, urgency, overdue_since, why: cause(urgency, brief), next, count: 1 })
 }
 
 /// Whether less than a tenth of its patience is left.
@@ -104,8 +108,7 @@ fn is_soon(why: &Why, now: Timestamp) -> bool {
 }
 
 /// The most specific cause: evidence of the work on a member says more than its state.
-fn cause(urgency: Urgency, name: &str, explained: &[Why], now: Timestamp) -> String {
-    let Some(brief) = brief(name, explained, now) else { return String::new() };
+fn cause(urgency: Urgency, brief: Brief) -> String {
     match (brief.blockers.last(), urgency) {
         (Some(blocker), _) => blocker.clone(),
         (None, Urgency::Person) => match &brief.next.action {
@@ -184,6 +187,8 @@ mod tests {
         let why = explain(TABLE, "n1", state, stay, at(1000), blockers.collect());
         let need = need(member("n1", state, 0), &[why], at(1000));
         let told = need.as_ref().map(|need| (need.urgency, &*need.why));
+        let next = need.as_ref().and_then(|need| need.next.as_ref()).map(|action| action.action);
+        assert_eq!(next.is_some(), expected.is_some(), "{state}: {next:?}");
         assert_eq!(told, expected, "{state}");
     }
 
@@ -225,7 +230,7 @@ mod tests {
 
     fn told(name: &str, urgency: Urgency, why: &str, overdue: Option<i64>, zone: Option<&str>) -> Need {
         let member = Member { zone: zone.map(str::to_owned), ..member(name, State::Installing, 5) };
-        Need { member, urgency, overdue_since: overdue.map(at), why: why.to_owned(), count: 1 }
+        Need { member, urgency, overdue_since: overdue.map(at), why: why.to_owned(), next: None, count: 1 }
     }
 
     #[test]

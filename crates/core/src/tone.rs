@@ -173,6 +173,16 @@ pub fn of(what: &str, state: &str) -> Tone {
     }
 }
 
+/// Returns the word for a state in pages for people: that of the wire, except where the wire has a condition.
+#[must_use]
+pub fn word<'a>(what: &str, state: &'a str) -> &'a str {
+    match (what, state) {
+        ("cluster" | "nodepool", "True") => "Reconciled",
+        ("cluster" | "nodepool", "False") => "NotReconciled",
+        (_, state) => state,
+    }
+}
+
 /// Returns the tone of a state by its name on the wire.
 pub(crate) fn named<S: Toned>(state: &str) -> Tone {
     let found = S::ALL.iter().find(|one| one.as_str() == state);

@@ -7,8 +7,12 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Backend, Site, browser::Browser};
+use crate::{
+    demo::Demo,
+    support::{Backend, Site, browser::Browser, wait_long_for},
+};
 
+mod colours;
 mod fleet;
 mod live;
 
@@ -29,18 +33,54 @@ fn every_page_is_accessible_and_fits_in_both_themes() {
     let browser = Browser::start(site.servers[0].address);
     let pictures = Pictures::folder();
 
-    let mut wrong = Vec::new();
-    browser.open("/console/login");
-    check(&browser, "login", &pictures, &mut wrong);
-    browser.log_in(&site.token);
-
     let started = [
         "/console",
         "/console/find?name=ware",
         "/console/nodes?state=active",
         "/console/lifecycles/run?state=pending",
     ];
-    let (mut seen, mut waiting) = (BTreeSet::new(), VecDeque::from(started.map(str::to_owned)));
+    let (seen, wrong) = walk(&browser, &site.token, &started, &pictures);
+    assert!(seen.len() > 10, "a walk over the pages has found few: {seen:?}");
+    assert!(wrong.is_empty(), "{} findings on {} pages:\n{}", wrong.len(), seen.len(), wrong.join("\n"));
+}
+
+/// The pictures of the documentation, of the fleet of the demo: `./dev screenshots` asks for them.
+#[test]
+#[ignore = "takes minutes, and writes into docs/console"]
+fn pictures_of_the_demo() {
+    let demo = Demo::start(&["--seed", "7", "--members", "200", "--listen", "127.0.0.1:0"]);
+    let node = demo.name("wardroom why gpu-node ");
+    let adapter = demo.name("--adapter ");
+    wait_long_for("what is planted", || {
+        let needs = demo.needs();
+        let found = |kind: &str, name: &str| needs.contains(&(kind.to_owned(), name.to_owned()));
+        (found("gpu-node", &node) && found("adapter", &adapter)).then_some(())
+    });
+    let browser = Browser::start(demo.stranger().address);
+    let of_node = format!("/console/gpu-nodes/{node}");
+    let failed = format!("/console/nodes/{}", demo.name("wardroom why node "));
+    let revoked = format!("/console/satellites/{}", demo.name("wardroom why satellite "));
+    let started =
+        ["/console", &of_node, &failed, &revoked, "/console/find?name=edge", "/console/nodes?state=active"];
+    let (_, wrong) = walk(&browser, &demo.token("mara", "admin"), &started, &Pictures::folder());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    demo.ends();
+}
+
+/// Looks at every page that links lead to, from the login on; returns their names, and what is wrong with them.
+fn walk(
+    browser: &Browser,
+    token: &str,
+    started: &[&str],
+    pictures: &Pictures,
+) -> (BTreeSet<String>, Vec<String>) {
+    let mut wrong = Vec::new();
+    browser.open("/console/login");
+    check(browser, "login", pictures, &mut wrong);
+    browser.log_in(token);
+
+    let (mut seen, mut waiting) =
+        (BTreeSet::new(), started.iter().map(|path| (*path).to_owned()).collect::<VecDeque<_>>());
     while let Some(path) = waiting.pop_front() {
         let name = name(&path);
         if !seen.insert(name.clone()) {
@@ -50,16 +90,15 @@ fn every_page_is_accessible_and_fits_in_both_themes() {
         let links = browser.run("return [...document.links].filter((link) => link.origin === location.origin).map((link) => link.pathname + link.search)", &[]);
         let links = links.as_array().unwrap().iter().filter_map(Value::as_str);
         waiting.extend(links.filter(|link| link.starts_with("/console")).map(str::to_owned));
-        check(&browser, &name, &pictures, &mut wrong);
+        check(browser, &name, pictures, &mut wrong);
     }
     for (name, key) in [("help", "?"), ("palette", "/")] {
         browser.open("/console/nodes");
         browser.press(key);
         browser.wait(name, "return document.querySelector('dialog[open]') !== null");
-        check(&browser, name, &pictures, &mut wrong);
+        check(browser, name, pictures, &mut wrong);
     }
-    assert!(seen.len() > 10, "a walk over the pages has found few: {seen:?}");
-    assert!(wrong.is_empty(), "{} findings on {} pages:\n{}", wrong.len(), seen.len(), wrong.join("\n"));
+    (seen, wrong)
 }
 
 /// The name of a page, the same for all that are made alike: the first that is met stands for them.
@@ -89,7 +128,9 @@ fn check(browser: &Browser, name: &str, pictures: &Pictures, wrong: &mut Vec<Str
             wrong.extend(
                 axe(browser, theme).into_iter().map(|found| format!("{name}, {theme}, {width}: {found}")),
             );
-            browser.save_picture(&pictures.0.join(format!("{name}-{theme}-{width}.png")));
+            if pictures.takes(name, theme, width) {
+                browser.save_picture(&pictures.folder.join(format!("{name}-{theme}-{width}.png")));
+            }
         }
     }
     browser.prefer("prefers-color-scheme", "light");
@@ -148,14 +189,28 @@ fn widest(browser: &Browser) -> String {
     )
 }
 
-/// Where pictures are saved.
-struct Pictures(PathBuf);
+/// Where pictures are saved, and which.
+struct Pictures {
+    folder: PathBuf,
+    /// Only those of the documentation, which are kept in the repository and have to be few.
+    few: bool,
+}
+
+/// The pages of which the documentation has every theme and width.
+const SHOWN: &[&str] = &["overview", "gpu-nodes", "gpu-nodes-one", "runs-one"];
 
 impl Pictures {
-    /// A folder under `target`, or the one that `./dev screenshots` names.
+    /// All, in a folder under `target`; or few, in the one that `./dev screenshots` names.
     fn folder() -> Self {
-        let folder = std::env::var_os("WARDROOM_TEST_PICTURES")
-            .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/console"), PathBuf::from);
-        Self(folder)
+        match std::env::var_os("WARDROOM_TEST_PICTURES") {
+            Some(folder) => Self { folder: folder.into(), few: true },
+            None => {
+                Self { folder: Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/console"), few: false }
+            }
+        }
+    }
+
+    fn takes(&self, name: &str, theme: &str, width: u32) -> bool {
+        !self.few || SHOWN.contains(&name) || (theme == "light" && width == WIDTHS[0])
     }
 }

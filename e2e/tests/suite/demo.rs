@@ -10,10 +10,10 @@ use std::{
 
 use serde_json::Value;
 
-use crate::support::{site::binary, wait_for, wait_long_for};
+use crate::support::{Api, site::binary, wait_for, wait_long_for};
 
 /// A demo that runs.
-struct Demo {
+pub(crate) struct Demo {
     child: Child,
     /// What it said before it was ready.
     said: Vec<String>,
@@ -22,7 +22,7 @@ struct Demo {
 }
 
 impl Demo {
-    fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut command = Command::new(binary());
         command.arg("demo").args(arguments).env("TMPDIR", dir.path());
@@ -39,8 +39,19 @@ impl Demo {
         Self { child, said, dir }
     }
 
+    /// Its server, without a token.
+    pub(crate) fn stranger(&self) -> Api {
+        let url = self.line("/console").split_once("http://").unwrap().1;
+        Api::new(url.split('/').next().unwrap().parse().unwrap(), None)
+    }
+
+    /// A new token of this role; its name is that of a person in history.
+    pub(crate) fn token(&self, name: &str, role: &str) -> String {
+        self.ok(&format!("wardroom token create {name} --role {role}")).trim().to_owned()
+    }
+
     /// The line of what it said that has these words.
-    fn line(&self, words: &str) -> &str {
+    pub(crate) fn line(&self, words: &str) -> &str {
         self.said
             .iter()
             .find(|line| line.contains(words))
@@ -58,7 +69,7 @@ impl Demo {
     }
 
     #[track_caller]
-    fn ok(&self, command: &str) -> String {
+    pub(crate) fn ok(&self, command: &str) -> String {
         let output = self.paste(command);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{command}: {} {said}", output.status);
@@ -66,25 +77,25 @@ impl Demo {
     }
 
     /// What stands still until a person acts: kind and name of each cause.
-    fn needs(&self) -> BTreeSet<(String, String)> {
+    pub(crate) fn needs(&self) -> BTreeSet<(String, String)> {
         let found: Value = serde_json::from_str(&self.ok("wardroom get --needs-attention -o json")).unwrap();
         let text = |need: &Value, field: &str| need[field].as_str().unwrap().to_owned();
         let stuck = found.as_array().unwrap().iter().filter(|need| need["urgency"] == "stuck");
         stuck.map(|need| (text(need, "kind"), text(need, "name"))).collect()
     }
 
-    fn is_calm(&self, (kind, name): (&str, &str)) -> Option<()> {
+    pub(crate) fn is_calm(&self, (kind, name): (&str, &str)) -> Option<()> {
         (!self.needs().contains(&(kind.to_owned(), name.to_owned()))).then_some(())
     }
 
     /// The name behind some words in what it said.
-    fn name(&self, words: &str) -> String {
+    pub(crate) fn name(&self, words: &str) -> String {
         let line = self.line(words).split_once(words).unwrap().1;
         line.split_whitespace().next().unwrap().trim_end_matches([',', ':']).to_owned()
     }
 
     /// Ends it, and checks that nothing is left.
-    fn ends(mut self) {
+    pub(crate) fn ends(mut self) {
         let signalled = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
         assert!(signalled.success());
         let status = wait_for("the end of the demo", || self.child.try_wait().unwrap());
@@ -102,7 +113,7 @@ impl Drop for Demo {
 }
 
 /// The command that `why` prints behind `Next`.
-fn next(why: &str) -> String {
+pub(crate) fn next(why: &str) -> String {
     let line = why.lines().find_map(|line| line.strip_prefix("Next")).unwrap_or_else(|| panic!("{why}"));
     line.trim_start().split("   ").next().unwrap().to_owned()
 }

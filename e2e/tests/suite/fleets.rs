@@ -33,20 +33,20 @@ fn template(content: &str) -> Value {
 }
 
 /// A fleet of the devices with a label.
-fn fleet(name: &str, label: &str, content: &str) -> Value {
+pub(crate) fn fleet(name: &str, label: &str, content: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"fleet": label}}, "template": template(content)}})
 }
 
-fn with_policy(mut fleet: Value, policy: Value) -> Value {
+pub(crate) fn with_policy(mut fleet: Value, policy: Value) -> Value {
     fleet["spec"]["rolloutPolicy"] = policy;
     fleet
 }
 
-fn create(site: &Site, fleet: &Value) -> Value {
+pub(crate) fn create(site: &Site, fleet: &Value) -> Value {
     site.admin().post("/api/v1/fleets", fleet).expect(201)
 }
 
-fn change(site: &Site, fleet: &Value) -> Reply {
+pub(crate) fn change(site: &Site, fleet: &Value) -> Reply {
     site.admin_at(1).put(&path(fleet["metadata"]["name"].as_str().unwrap()), fleet)
 }
 
@@ -55,7 +55,7 @@ fn get(site: &Site, name: &str) -> Value {
 }
 
 /// Waits until the rollout of a fleet is as told: its state, and how many devices are updated, updating, failed, waiting.
-fn stands(site: &Site, name: &str, state: &str, counts: [u64; 4]) -> Value {
+pub(crate) fn stands(site: &Site, name: &str, state: &str, counts: [u64; 4]) -> Value {
     let mut last = Value::Null;
     for _ in 0..3000 {
         last = get(site, name);
@@ -79,7 +79,7 @@ fn devices(site: &Site, token: &str, labels: &[Value]) -> Vec<Device> {
     devices
 }
 
-fn some(site: &Site, token: &str, count: usize) -> Vec<Device> {
+pub(crate) fn some(site: &Site, token: &str, count: usize) -> Vec<Device> {
     devices(site, token, &vec![json!({"fleet": "web"}); count])
 }
 
@@ -108,7 +108,7 @@ fn given(site: &Site, devices: &[Device], version: u64) -> Vec<bool> {
 }
 
 /// The device applies what it is given, as an agent that reports.
-fn applies(site: &Site, device: &Device) {
+pub(crate) fn applies(site: &Site, device: &Device) {
     let rendered = device.poll(site, 0, None).expect(200);
     let version = rendered["metadata"]["annotations"]["renderedVersion"].as_str().unwrap();
     let done = json!([{"type": "Updating", "status": "False", "reason": "Updated"}]);
@@ -117,7 +117,7 @@ fn applies(site: &Site, device: &Device) {
 }
 
 /// The device gives up what it is given, and runs what it ran.
-fn fails(site: &Site, device: &Device, running: &str) {
+pub(crate) fn fails(site: &Site, device: &Device, running: &str) {
     let why =
         json!([{"type": "Updating", "status": "False", "reason": "Error", "message": "no room on /var"}]);
     let report = json!({"config": {"renderedVersion": running}, "conditions": why});

@@ -18,7 +18,7 @@ pub use progress::{Overlap, Progress};
 pub use rollout::{
     Batch, Counts, Course, Decision, Failure, Limit, Member, Outcome, Policy, Standing, decide,
 };
-pub use why::{EDIT, ROLLOUT, RULES, why};
+pub use why::{EDIT, PAUSE, ROLLBACK, ROLLOUT, RULES, why};
 
 use crate::{names::names, tone::tones};
 

@@ -146,3 +146,26 @@ fn a_page_says_that_its_session_is_over() {
     );
     assert_eq!(browser.text("return document.querySelector('.filter input').value"), "site=ber");
 }
+
+/// A browser opens six connections to a server: eight tabs share them, because only the one that is seen is live.
+#[test]
+fn eight_tabs_of_one_browser_work() {
+    let site = Site::alone(Backend::Sqlite, &[]);
+    satellite::online(&site, "ware-a-1");
+    let browser = Browser::start(site.servers[0].address);
+    browser.log_in(&site.token);
+    let mut tabs = Vec::new();
+    for _ in 0..7 {
+        browser.open("/console/satellites");
+        browser.wait("the page to be live", &mark("Live"));
+        tabs.push(browser.new_tab());
+    }
+    browser.open("/console/satellites");
+    browser.wait("the page to be live", &mark("Live"));
+    satellite::revoke(&site, "ware-a-1");
+    browser.wait("the revoked satellite in the eighth tab", &shows("ware-a-1", "revoked"));
+    for tab in &tabs {
+        browser.look_at(tab);
+        browser.wait("the revoked satellite in another tab", &shows("ware-a-1", "revoked"));
+    }
+}

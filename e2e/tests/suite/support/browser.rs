@@ -11,7 +11,7 @@ use std::{
 };
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use fantoccini::{Client, ClientBuilder};
+use fantoccini::{Client, ClientBuilder, wd::WindowHandle};
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -127,6 +127,22 @@ impl Browser {
         self.point_away();
     }
 
+    /// Opens another tab and looks at it; returns the one that was looked at before.
+    pub(crate) fn new_tab(&self) -> WindowHandle {
+        self.runtime.block_on(async {
+            let before = self.client.window().await.unwrap();
+            let made = self.client.new_window(true).await.unwrap();
+            self.client.switch_to_window(made.handle).await.unwrap();
+            before
+        })
+    }
+
+    /// Looks at a tab.
+    pub(crate) fn look_at(&self, tab: &WindowHandle) {
+        self.runtime.block_on(self.client.switch_to_window(tab.clone())).unwrap();
+        self.tool("Page.bringToFront", &json!({}));
+    }
+
     /// The path that the page has now, with its query.
     pub(crate) fn path(&self) -> String {
         self.text("return location.pathname + location.search")
@@ -193,6 +209,42 @@ impl Browser {
             "document.body.dispatchEvent(new KeyboardEvent('keydown', { key: arguments[0], bubbles: true }))",
             &[json!(key)],
         );
+    }
+
+    /// Presses Tab until an element has the focus, as a person without a pointer does.
+    #[track_caller]
+    pub(crate) fn tab_to(&self, css: &str) {
+        const MOST: usize = 150;
+        for _ in 0..MOST {
+            self.strike("Tab", 9, None);
+            if self.run("return document.activeElement?.matches(arguments[0]) === true", &[json!(css)])
+                == json!(true)
+            {
+                return;
+            }
+        }
+        panic!("{css} is not reached with Tab at {}", self.path())
+    }
+
+    /// Presses Enter.
+    pub(crate) fn enter(&self) {
+        self.strike("Enter", 13, Some("\r"));
+    }
+
+    /// Types a text where the focus is.
+    pub(crate) fn type_text(&self, text: &str) {
+        self.tool("Input.insertText", &json!({"text": text}));
+    }
+
+    /// Strikes a key as a keyboard does, so that the browser itself answers.
+    fn strike(&self, key: &str, code: u32, text: Option<&str>) {
+        let mut event = json!({"type": "keyDown", "key": key, "code": key, "windowsVirtualKeyCode": code});
+        if let Some(text) = text {
+            event["text"] = json!(text);
+        }
+        self.tool("Input.dispatchKeyEvent", &event);
+        event["type"] = json!("keyUp");
+        self.tool("Input.dispatchKeyEvent", &event);
     }
 
     /// Clicks on an element, where a person would.

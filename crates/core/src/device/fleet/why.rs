@@ -12,7 +12,11 @@ use crate::{
 /// What is explained of a fleet.
 pub const ROLLOUT: &str = "rollout";
 
-const ROLLBACK: Call = Call::new("fleet", "rollback", "POST", "/api/v1/fleets/{name}/actions/rollback")
+/// Gives no further device the template.
+pub const PAUSE: Call = Call::new("fleet", "pause", "POST", "/api/v1/fleets/{name}/actions/pause");
+
+/// Gives every device the template before this one.
+pub const ROLLBACK: Call = Call::new("fleet", "rollback", "POST", "/api/v1/fleets/{name}/actions/rollback")
     .when("the fleet had another template before");
 const RESUME: Call = Call::new("fleet", "resume", "POST", "/api/v1/fleets/{name}/actions/resume");
 const ACCEPT: Call = RESUME.when("the failures are acceptable, and the other devices may get the template");

@@ -20,6 +20,10 @@ pub(super) static FACE: Face = Face {
     icon: "hexagon",
     group: Group::Members,
     path: "/api/hyperfleet/v1/clusters",
+    work: None,
+    pages: face::NEWEST_FIRST,
+    renamed: false,
+    named_by: &[],
     more: Some("statuses"),
     states: || Status::ALL.iter().map(|status| status.as_str()).collect(),
     selects: Selects::All,
@@ -84,6 +88,7 @@ fn member(value: &Value) -> Member {
         id: cluster.id,
         name: cluster.name,
         called: None,
+        work: None,
         state: reconciled.map_or_else(|| "Unknown".to_owned(), |known| known.status.clone()),
         chips: deleting.into_iter().collect(),
         cells: [

@@ -1,5 +1,7 @@
 //! How devices look in the console.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use wardroom_api::device::{
     ApplicationStatus, Condition, Device, EnrollmentRequest, RENDERED_VERSION, StatusOf,
@@ -26,6 +28,10 @@ pub(super) static FACE: Face = Face {
     icon: "screen",
     group: Group::Members,
     path: "/api/v1/devices",
+    work: None,
+    pages: face::BY_NAME,
+    renamed: true,
+    named_by: &[],
     more: None,
     states: || Status::ALL.iter().map(|status| status.as_str()).collect(),
     selects: Selects::All,
@@ -74,8 +80,9 @@ fn member(value: &Value) -> Member {
     Member {
         key: metadata.name.clone(),
         id: metadata.name.clone(),
-        name: metadata.name,
-        called: None,
+        name: alias(&metadata.labels).unwrap_or_else(|| metadata.name.clone()),
+        called: Some(metadata.name),
+        work: None,
         state: status.summary.status,
         chips: revoked.into_iter().chain(lifecycle).collect(),
         cells: [
@@ -88,6 +95,11 @@ fn member(value: &Value) -> Member {
         labels: metadata.labels,
         deleted: metadata.deletion_timestamp.is_some(),
     }
+}
+
+/// What people call a device: its own name is the digest of its key.
+fn alias(labels: &BTreeMap<String, String>) -> Option<String> {
+    labels.get("alias").filter(|alias| !alias.is_empty()).cloned()
 }
 
 fn facts(value: &Value, _: Option<&Value>) -> Vec<Fact> {
@@ -200,6 +212,7 @@ pub(super) static REQUESTS: Face = Face {
     icon: "person",
     group: Group::Work,
     path: "/api/v1/enrollmentrequests",
+    renamed: true,
     selects: Selects::State,
     states: || vec!["pending", "approved", "denied"],
     ask: |ask| face::asked("state", ask),
@@ -215,10 +228,12 @@ pub(super) static REQUESTS: Face = Face {
             Some(_) => "denied",
         };
         let info = request.spec.device_status.map(|status| status.system_info).unwrap_or_default();
+        let alias = alias(&request.spec.labels).or_else(|| info.get("hostname").cloned());
         Member {
             key: request.metadata.name.clone(),
             id: request.metadata.name.clone(),
-            name: request.metadata.name,
+            name: alias.unwrap_or_else(|| request.metadata.name.clone()),
+            called: Some(request.metadata.name),
             state: state.to_owned(),
             cells: [
                 Cell::text(Some(status.token)),

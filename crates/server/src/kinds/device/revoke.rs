@@ -132,7 +132,7 @@ pub(crate) async fn decommission(
 }
 
 /// What is left of a device.
-const TARGET: &str = "Unenroll";
+pub(super) const TARGET: &str = "Unenroll";
 
 /// Notes the request; false when there is nothing to note.
 fn out_of_service(document: &mut Document, app: &App, caller: &Caller, finish: bool) -> bool {

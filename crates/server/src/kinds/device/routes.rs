@@ -66,7 +66,7 @@ pub(super) const ACCESS: &[Route] = &[
 ];
 
 pub(super) const WORDS: Words = Words {
-    schemas: &[],
+    schemas: &[("Decommission", "target", Values::Of(|| vec![revoke::TARGET]))],
     parameters: &[("/api/v1/enrollmentrequests", "state", Values::Of(|| STATES.to_vec()))],
 };
 

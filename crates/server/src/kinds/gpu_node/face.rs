@@ -7,7 +7,12 @@ use wardroom_api::{
     site::Site,
 };
 use wardroom_console::face::{self, Cell, Chip, Face, Fact, Group, Layer, Layers, Member, Seen, Selects};
-use wardroom_core::{Named, gpu_node::action::Action as Asked, run, tone::Tone};
+use wardroom_core::{
+    Named,
+    gpu_node::action::Action as Asked,
+    run,
+    tone::{self, Tone},
+};
 use wardroom_workflow::RUN;
 
 use super::{FIELDS, document, sites};
@@ -21,6 +26,10 @@ pub(super) static NODES: Face = Face {
     icon: "chip",
     group: Group::Members,
     path: "/api/v1/gpu-nodes",
+    work: Some(RUN),
+    pages: face::BY_AGE,
+    renamed: false,
+    named_by: &[],
     more: Some("lifecycle"),
     states: || face::states(document::KIND),
     selects: Selects::All,
@@ -57,6 +66,10 @@ pub(super) static RUNS: Face = Face {
     icon: "branch",
     group: Group::Work,
     path: "/api/v1/runs",
+    work: None,
+    pages: face::BY_AGE,
+    renamed: false,
+    named_by: &[],
     more: None,
     states: || face::states(RUN),
     selects: Selects::State,
@@ -80,12 +93,13 @@ pub(super) static RUNS: Face = Face {
 fn member(value: &Value) -> Member {
     let Some(node) = face::typed::<GpuNode>(value) else { return Member::default() };
     let idle = (node.state == "active" && !node.schedulable).then(|| Chip::of(Tone::Over, "not schedulable"));
-    let run = node.run.map_or(Cell::None, |run| link(&run, "newest run"));
+    let run = node.run.as_ref().map_or(Cell::None, |run| link(run, "newest run"));
     Member {
         key: if node.deleted { node.id.clone() } else { node.hostname.clone() },
         id: node.id,
         name: node.hostname,
         called: None,
+        work: node.run,
         state: node.state,
         chips: idle.into_iter().collect(),
         cells: [Cell::text(node.site), Cell::text(node.model), run],
@@ -169,10 +183,14 @@ fn of_run(value: &Value) -> Member {
     let Some(run) = face::typed::<Run>(value) else { return Member::default() };
     let waits = run.waiting.as_ref().map(|_| Chip::of(Tone::Wait, "waiting"));
     let undoing = run.undoing.then(|| Chip::of(Tone::Work, "undoing"));
-    let subject = run.hostname.unwrap_or_else(|| run.node_id.clone());
+    let subject = run.hostname.clone().unwrap_or_else(|| run.node_id.clone());
+    // A name leads to the newest run, and an open run is that.
+    let is_over = matches!(tone::of(RUN, &run.state), Tone::Good | Tone::Over);
+    let called = run.hostname.filter(|_| !is_over).unwrap_or_else(|| run.id.clone());
     Member {
         key: run.id.clone(),
-        called: Some(run.id.clone()),
+        called: Some(called),
+        work: None,
         id: run.id,
         name: format!("{} of {subject}", run.kind),
         state: run.state,
@@ -203,14 +221,19 @@ fn run_facts(value: &Value, _: Option<&Value>) -> Vec<Fact> {
 fn run_layers(value: &Value, _: Option<&Value>) -> Layers {
     let Some(run) = face::typed::<Run>(value) else { return Layers::default() };
     let observed = &value["observed"];
-    let machine = observed["state"].as_object().map(|_| observed["state"].to_string());
-    let seen = face::typed(&observed["observed_at"]);
+    let (state, seen) = (&observed["state"], face::typed(&observed["observed_at"]));
+    let power = state["power"].as_str().map(|power| format!("power {power}"));
+    let machine = match (state["status_name"].as_str(), state["present"].as_bool()) {
+        (_, Some(false)) => Some("absent from MAAS"),
+        (Some(status), _) => Some(status),
+        (None, known) => known.map(|_| "no status"),
+    };
     let failed = run.failure.map(|failure| format!("{}: {}", failure.class, failure.evidence));
     let waiting = run.waiting.map(|waiting| format!("waits for {}", waiting.what));
     Layers {
         desired: Layer::of(run.goal),
         observed: match machine {
-            Some(machine) => Layer::of("machine").at(seen).line(Cell::mono(Some(machine))),
+            Some(machine) => Layer::of(machine).at(seen).line(Cell::text(power)),
             None => Layer::of("not observed"),
         },
         work: Layer::of(run.stage)
@@ -227,6 +250,7 @@ pub(super) static SITES: Face = Face {
     many: "Sites",
     one: "site",
     path: "/api/v1/sites",
+    named_by: &["site"],
     ask: |ask| face::asked("", ask),
     heads: ["MAAS", "Tag", "Changed"],
     member: |value| {

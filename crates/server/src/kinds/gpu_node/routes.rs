@@ -49,6 +49,11 @@ pub(super) const WORDS: Words = Words {
         ("GpuNode", "status", Values::Of(names::<lifecycle::State>)),
         ("GpuNode", "macs", Values::Pattern(MAC)),
         ("GpuNodeCreate", "macs", Values::Pattern(MAC)),
+        (
+            "DecommissionCreate",
+            "mode",
+            Values::Of(|| gpu_node::MODES.iter().map(|mode| mode.as_str()).collect()),
+        ),
         ("Beat", "status", Values::Of(names::<lifecycle::State>)),
         ("Task", "kind", Values::Of(names::<lifecycle::task::Kind>)),
         ("Task", "state", Values::Of(names::<lifecycle::task::State>)),

@@ -25,6 +25,10 @@ pub(super) static FACE: Face = Face {
     icon: "radio",
     group: Group::Members,
     path: "/api/satellites",
+    work: None,
+    pages: face::BY_AGE,
+    renamed: false,
+    named_by: &[],
     more: Some("effects"),
     states: || face::states(document::KIND),
     selects: Selects::All,
@@ -65,6 +69,7 @@ fn member(value: &Value) -> Member {
         id: satellite.id,
         name: satellite.name,
         called: None,
+        work: None,
         state: satellite.state,
         chips: silence.into_iter().chain(refresh).collect(),
         cells: [

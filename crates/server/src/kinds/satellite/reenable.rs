@@ -24,6 +24,9 @@ use crate::platform::{
     identity::auth::Caller,
 };
 
+/// The names of the modes.
+pub(super) const MODES: &[&str] = &["refresh", "reissue", "keep"];
+
 /// How it comes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
@@ -55,7 +58,7 @@ fn mode(text: Option<&str>) -> Result<Mode, Error> {
         "refresh" => Ok(Mode::Refresh),
         "reissue" => Ok(Mode::Reissue),
         "keep" => Ok(Mode::Keep),
-        other => Err(Error::invalid("mode", format!("{other:?} is not one of: refresh, reissue, keep"))),
+        other => Err(Error::invalid("mode", format!("{other:?} is not one of: {}", MODES.join(", ")))),
     }
 }
 

@@ -64,6 +64,7 @@ pub(super) const WORDS: Words = Words {
     schemas: &[
         ("Satellite", "status", Values::Of(names::<satellite::State>)),
         ("Member", "status", Values::Of(names::<satellite::State>)),
+        ("Reenable", "mode", Values::Of(|| reenable::MODES.to_vec())),
     ],
     parameters: &[("/api/satellites", "status", Values::Of(names::<satellite::State>))],
 };

@@ -11,15 +11,14 @@ use wardroom_api::{
 };
 use wardroom_console::{
     detail::Offer,
-    dialog::{self, Dialog, Field},
-    face::{self, Face, Member},
+    dialog::{self, Dialog, Field, Input},
+    face::{self, Ask, Face, Member},
     form::encoded,
 };
 
 use super::{
     answer::see,
     detail::read,
-    document,
     inside::{Asked, optional},
     list::page_of,
     visit::{Posted, Visit},
@@ -89,9 +88,13 @@ fn add(visit: &Visit, face: &Face, member: &Member, offers: &mut Vec<Offer>, act
     let key = key(action);
     let known = Some((face.effect)(&action.action).unwrap_or_default()).filter(|_| effect.is_empty());
     let effect = known.unwrap_or(effect);
-    let may = may(visit, action);
-    let path = may.then(|| format!("{}/act/{}", face.page(&member.key), encoded(&key)));
+    let path = may(visit, action).then(|| form_of(face, &member.key, action));
     offers.push(Offer { action: action.clone(), key, path, effect: effect.to_owned() });
+}
+
+/// The path of the form of an action, on the page of its member.
+pub(super) fn form_of(face: &Face, member: &str, action: &Action) -> String {
+    format!("{}/act/{}", face.page(member), encoded(&key(action)))
 }
 
 /// Names an action among those of its member: its verb, and what its body fixes.
@@ -109,7 +112,7 @@ fn key(action: &Action) -> String {
 }
 
 /// Whether the caller's role and kinds suffice, by the table that the API itself asks.
-fn may(visit: &Visit, action: &Action) -> bool {
+pub(super) fn may(visit: &Visit, action: &Action) -> bool {
     let app = &visit.console.app;
     let route = app.routes.at(&action.method, &action.path);
     route.is_some_and(|route| access::check(app, route, &visit.caller).is_ok())
@@ -189,11 +192,20 @@ pub(super) async fn act(
 
 /// The body of a request: what the action fixes, and what the form fills in.
 fn body(visit: &Visit, action: &Action, given: &BTreeMap<String, String>) -> Option<Value> {
-    visit.console.fields.at(&action.method, &action.path)?;
+    visit.console.fields.of_action(action)?;
     let mut body = action.body.as_ref().and_then(Value::as_object).cloned().unwrap_or_default();
-    for Field { name, value, .. } in fields(visit, action, given) {
-        if !value.trim().is_empty() {
-            body.insert(name, Value::String(value.trim().to_owned()));
+    for Field { name, value, input, .. } in fields(visit, action, given) {
+        let value = value.trim();
+        // The API itself refuses what is not of its type.
+        let typed = match input {
+            Input::Flag => Value::Bool(value == "true"),
+            Input::Number => {
+                value.parse::<i64>().map_or_else(|_| Value::String(value.to_owned()), Value::from)
+            }
+            Input::Text(_) | Input::Time | Input::Choice(_) => Value::String(value.to_owned()),
+        };
+        if !value.is_empty() {
+            body.insert(name, typed);
         }
     }
     (!body.is_empty() || action.method != "DELETE").then_some(Value::Object(body))
@@ -228,41 +240,66 @@ async fn show(
     let dialog = Dialog {
         name: subject.member.name.clone(),
         back: page_of(subject.face, &subject.member.key, &[]),
-        fields: fields(visit, &offer.action, given),
+        fields: with_names(visit, fields(visit, &offer.action, given)).await,
+        command: wardroom_console::detail::command_of(subject.face, &subject.member, &offer.action),
         offer: offer.clone(),
         csrf: visit.session.csrf.clone(),
         once: secret::random_text(),
         problem,
         instead,
     };
-    let title = format!("{} {}", wardroom_console::detail::label(&offer.action.action), subject.member.name);
+    let title = format!("{} {}", wardroom_console::detail::words(&offer.action), subject.member.name);
     let summary = visit.summary().await;
     visit.page_with(summary.as_ref(), status, subject.face.segment, &title, &dialog::page(&dialog))
 }
 
 /// The fields that a person fills in: those that the action needs, other texts that its request takes, a comment.
 fn fields(visit: &Visit, action: &Action, given: &BTreeMap<String, String>) -> Vec<Field> {
-    let Some(taken) = visit.console.fields.at(&action.method, &action.path) else { return Vec::new() };
+    let Some(taken) = visit.console.fields.of_action(action) else { return Vec::new() };
     let fixed = |name: &str| action.body.as_ref().is_some_and(|body| body.get(name).is_some());
     // A move names its state, and a change of a resource only the fields that its action is about.
     let is_verb = action.method == "POST";
     let is_needed = |name: &str| action.needs.iter().any(|needed| needed == name);
-    let is_asked = |(name, field): &(&String, &document::Field)| {
-        !fixed(name) && (is_needed(name) || *name == "comment" || is_verb && field.is_text)
-    };
+    let is_asked = |name: &str| !fixed(name) && (is_needed(name) || name == "comment" || is_verb);
     let mut fields: Vec<_> = taken
-        .iter()
-        .filter(is_asked)
-        .map(|(name, field)| Field {
-            name: name.clone(),
-            hint: field.hint.clone(),
-            value: given.get(name).cloned().unwrap_or_default(),
-            is_needed: is_needed(name),
+        .into_iter()
+        .filter(|(name, _)| is_asked(name))
+        .filter_map(|(name, field)| {
+            Some(Field {
+                name: name.to_owned(),
+                hint: field.hint.clone(),
+                input: field.input.clone()?,
+                value: given.get(name).cloned().unwrap_or_default(),
+                is_needed: is_needed(name),
+            })
         })
         .collect();
     // The comment is the last.
     fields.sort_by_key(|field| (field.name == "comment", !field.is_needed));
     fields
+}
+
+/// The most names that a field suggests.
+const NAMES: usize = 200;
+
+/// The fields with the names that the server knows for them: those of sites for a site.
+async fn with_names(visit: &Visit, mut fields: Vec<Field>) -> Vec<Field> {
+    for field in &mut fields {
+        let face = visit.console.faces().find(|face| face.named_by.contains(&&*field.name));
+        if let (Input::Text(known), Some(face)) = (&mut field.input, face) {
+            *known = names(visit, face).await;
+        }
+    }
+    fields
+}
+
+/// The names of the first of a kind; nothing where the caller may not read them.
+async fn names(visit: &Visit, face: &Face) -> Vec<String> {
+    let asked = Ask { limit: NAMES, ..Ask::default() };
+    let query = (face.ask)(&asked);
+    let query: Vec<_> = query.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let page = visit.api().get(face.path, &query).await.map(|page| (face.read)(page, &asked));
+    page.map(|page| page.items.iter().map(|item| (face.member)(item).key).collect()).unwrap_or_default()
 }
 
 /// Says that an action is not offered any more, keeps what was typed, and shows what is.

@@ -2,17 +2,25 @@
 
 use axum::response::Response;
 use serde_json::Value;
-use wardroom_api::{Page, Problem, client::Explained, found::Found, history::Rows};
+use wardroom_api::{
+    Page, Problem,
+    client::Explained,
+    found::Found,
+    history::{Row, Rows},
+};
 use wardroom_console::{
     detail::{self, Tab},
-    face::{Ask, Face},
+    face::{Ask, Face, Member},
 };
+use wardroom_core::tone;
 
 use super::{act, inside::optional, visit::Visit};
 use crate::platform::http::{error::Error, path::Path};
 
 /// Rows of history on the first tab, and on the tab of history.
 const FEW: &str = "10";
+/// Rows of a member and of the work on it together.
+const SHOWN: usize = 14;
 const MANY: &str = "100";
 
 /// What is now.
@@ -58,6 +66,7 @@ async fn show(visit: &Visit, section: &str, id: &str, tab: Tab) -> Result<Respon
         }
         _ => None,
     };
+    let mut has_no_history = false;
     let history: Option<Rows> = match tab {
         Tab::Now | Tab::History => {
             let limit = if tab == Tab::Now { FEW } else { MANY };
@@ -67,14 +76,24 @@ async fn show(visit: &Visit, section: &str, id: &str, tab: Tab) -> Result<Respon
                 ("limit", limit),
                 ("continue", visit.asked("after")),
             ];
-            optional(api.read("/api/v1/history", &asked).await, &mut unread)
+            let read = api.read("/api/v1/history", &asked).await;
+            // What is derived was never registered.
+            has_no_history = read.as_ref().is_err_and(|problem: &Problem| problem.status == 404);
+            optional(read, &mut unread)
         }
         Tab::Labels | Tab::Json => None,
     };
-    let hides_history = history.is_none() && unread.is_empty() && matches!(tab, Tab::Now | Tab::History);
-    let (history, older) = history.map_or_else(Default::default, |rows| (rows.data, rows.next));
+    let work = work_on(visit, face, &member, tab, &mut unread).await;
+    let hides_history =
+        history.is_none() && !has_no_history && unread.is_empty() && matches!(tab, Tab::Now | Tab::History);
+    let (mut history, older) = history.map_or_else(Default::default, |rows| (rows.data, rows.next));
+    if !work.is_empty() {
+        history.extend(work);
+        history.sort_by_key(|row| std::cmp::Reverse((row.created_at, row.sequence)));
+        history.truncate(SHOWN);
+    }
     let offers = act::offers(visit, face, &member, &json, explained.as_ref());
-    let title = format!("{} · {}", member.name, member.state);
+    let title = format!("{} · {}", member.name, tone::word(face.kind, &member.state));
     let done = visit.asked("done");
     let shown = detail::Detail {
         face,
@@ -95,6 +114,22 @@ async fn show(visit: &Visit, section: &str, id: &str, tab: Tab) -> Result<Respon
         now: visit.console.app.now(),
     };
     visit.page(face.segment, &title, &detail::page(&shown)).await
+}
+
+/// The newest history of the work on a member, which is shown beside its own.
+async fn work_on(
+    visit: &Visit,
+    face: &Face,
+    member: &Member,
+    tab: Tab,
+    unread: &mut Vec<Problem>,
+) -> Vec<Row> {
+    let (Tab::Now, Some(kind), Some(id)) = (tab, face.work, &member.work) else { return Vec::new() };
+    let asked = [("kind", kind), ("id", id), ("limit", FEW)];
+    let read: Option<Rows> = optional(visit.api().read("/api/v1/history", &asked).await, unread);
+    // That a stage begins is of interest to the engine; how it went is told by its attempt.
+    let rows = read.map(|rows| rows.data).unwrap_or_default();
+    rows.into_iter().filter(|row| row.type_ != "intent").collect()
 }
 
 /// Reads a member by its id, or by what people call it.

@@ -4,7 +4,7 @@ use axum::{http::StatusCode, response::Response};
 use wardroom_api::history::Rows;
 use wardroom_console::history::{self, FILTERS, History};
 
-use super::{overview::named, visit::Visit};
+use super::{overview::named, session, visit::Visit};
 use crate::platform::http::error::Error;
 
 /// Rows on a page.
@@ -18,7 +18,11 @@ pub(super) async fn history(visit: Visit) -> Result<Response, Error> {
         .filter(|(_, value)| !value.is_empty())
         .collect();
     let query = given.iter().map(|(name, value)| (*name, value.as_str()));
-    let query: Vec<_> = query.chain([("limit", PAGE), ("continue", visit.asked("after"))]).collect();
+    // Logins are many, and change no member: they are shown to a person who asks for them.
+    let asks = given.iter().any(|(name, _)| matches!(*name, "kind" | "who" | "request_id"));
+    let without = if asks { "" } else { session::KIND };
+    let page = [("limit", PAGE), ("continue", visit.asked("after")), ("without", without)];
+    let query: Vec<_> = query.chain(page).collect();
     let found: Result<Rows, _> = visit.api().read("/api/v1/history", &query).await;
     let status = found.as_ref().err().and_then(|problem| StatusCode::from_u16(problem.status).ok());
     let (rows, older, problem) = match found {

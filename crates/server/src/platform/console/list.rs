@@ -55,7 +55,9 @@ pub(super) async fn list(visit: Visit, Path(section): Path<String>) -> Result<Re
         next: found.next,
         after: after.to_owned(),
         trail,
-        command: filter.command(face.segment, state),
+        // Commands know a kind by its name on the wire, and by its plural.
+        command: filter
+            .command(if face.segment.starts_with(face.kind) { face.segment } else { face.kind }, state),
         problem,
         is_empty,
         total,

@@ -14,10 +14,10 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
-use wardroom_store::{Content, Document, Entry, Resource};
+use wardroom_store::{Content, Document, Entry, List, Resource};
 
 use crate::platform::{
-    app::{App, Decided, by_person},
+    app::{App, Decided, by_person, by_system},
     config::Config,
     http::error::Error,
     identity::{
@@ -196,6 +196,33 @@ pub(crate) async fn end(app: &App, caller: &Caller, session: &Session) -> Result
     written(&app.config, "", 0)
 }
 
+/// How many sessions one sweep looks at, the oldest first.
+const SWEPT: usize = 500;
+
+/// Ends sessions whose time is over though no person logged out. Their rows of history stay, as those of all that ended.
+pub(crate) async fn end_expired(app: &App) -> Result<(), Error> {
+    let list = List { kind: KIND.to_owned(), state: Some(OPEN.to_owned()), limit: SWEPT, ..List::default() };
+    for found in app.store.list(&list).await?.items {
+        let document: SessionDocument = found.content.document.read()?;
+        if document.expires_at > app.now() {
+            continue;
+        }
+        let decide = |found: &Resource| {
+            if found.content.state == ENDED {
+                return Ok(Decided::Nothing(()));
+            }
+            let content = Content { state: ENDED.to_owned(), deleted: true, ..found.content.clone() };
+            let entry = by_system(app, "transition", named(&content.name));
+            Ok(Decided::Commit(Box::new((content, entry)), ()))
+        };
+        match app.change(KIND, &found.content.id, decide).await {
+            Ok(_) | Err(Error::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 /// Recognises the caller by its cookie.
 pub(crate) async fn of(app: &App, headers: &HeaderMap, from: IpAddr) -> Result<(Principal, Session), Error> {
     let value = read(headers, cookie(&app.config)).ok_or(NONE)?;
@@ -292,6 +319,36 @@ mod tests {
             app.change(KIND, &found.content.id, ended).await.unwrap();
             assert_eq!(redeem(&app, &link, &caller).await.is_ok(), opens);
         }
+    }
+
+    #[tokio::test]
+    async fn a_session_ends_when_its_time_is_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let app = crate::platform::bare::app(&dir).await;
+        for (id, minutes) in [("over", -1), ("open", 1)] {
+            let expires_at = app.now() + SignedDuration::from_mins(minutes);
+            let document = SessionDocument { token: "hash".to_owned(), expires_at };
+            let content = Content {
+                kind: KIND.to_owned(),
+                id: id.to_owned(),
+                name: "ada".to_owned(),
+                state: OPEN.to_owned(),
+                document: Document::of(&document).unwrap(),
+                labels: Default::default(),
+                fields: Default::default(),
+                keys: [format!("mac/{id}")].into(),
+                deleted: false,
+                due_at: None,
+            };
+            app.create(content, by_system(&app, "registered", named("ada"))).await.unwrap();
+        }
+        for _ in 0..2 {
+            end_expired(&app).await.unwrap();
+        }
+        let over = app.store.get(KIND, "over").await.unwrap().unwrap();
+        assert_eq!((&*over.content.state, over.content.deleted, over.version), (ENDED, true, 2));
+        let open = app.store.get(KIND, "open").await.unwrap().unwrap();
+        assert_eq!((&*open.content.state, open.content.deleted, open.version), (OPEN, false, 1));
     }
 
     #[test]

@@ -196,7 +196,7 @@ async fn open(app: &App) -> Result<Vec<(Zone, Need)>, Error> {
             };
             // It stands for its members: it is not covered by itself.
             let count = usize::try_from(silent).unwrap_or(usize::MAX);
-            let need = Need { member, urgency: Urgency::Stuck, overdue_since: None, why, count };
+            let need = Need { member, urgency: Urgency::Stuck, overdue_since: None, why, next: None, count };
             found.push((zone, need));
         }
     }
@@ -204,7 +204,8 @@ async fn open(app: &App) -> Result<Vec<(Zone, Need)>, Error> {
 }
 
 fn shown(need: Need) -> Shown {
-    let Need { member, urgency, overdue_since, why, count } = need;
+    let Need { member, urgency, overdue_since, why, next, count } = need;
     let Member { kind, id, name, state, since, .. } = member;
-    Shown { kind, id, name, state, urgency: urgency.to_string(), since, overdue_since, why, count }
+    let (urgency, next) = (urgency.to_string(), next.map(Into::into));
+    Shown { kind, id, name, state, urgency, since, overdue_since, why, next, count }
 }

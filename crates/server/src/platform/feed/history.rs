@@ -28,6 +28,8 @@ pub(crate) struct HistoryQuery {
     /// Only of this resource; needs `kind`. A deleted resource is also found by its name; the last one that
     /// had it counts.
     id: Option<String>,
+    /// Not of these kinds, separated by commas, such as `session`.
+    without: Option<String>,
     /// Only of this type, such as `transition`.
     #[serde(rename = "type")]
     type_: Option<String>,
@@ -76,6 +78,7 @@ pub(crate) async fn list(
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Filter {
     kind: Option<String>,
+    without: Vec<String>,
     type_: Option<String>,
     who: Option<String>,
     text: Option<String>,
@@ -91,6 +94,7 @@ impl Filter {
         };
         Ok(Self {
             kind: None,
+            without: query.without.iter().flat_map(|kinds| kinds.split(',')).map(str::to_owned).collect(),
             type_: query.type_.clone(),
             who: query.who.clone(),
             text: query.text.as_ref().map(|text| text.to_lowercase()),
@@ -104,12 +108,13 @@ impl Filter {
     }
 
     fn takes(&self, row: &HistoryRow) -> bool {
-        let Self { kind, type_, who, text, request_id, since } = self;
+        let Self { kind, without, type_, who, text, request_id, since } = self;
         let entry = &row.entry;
         let is = |wanted: &Option<String>, value: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| value == Some(wanted))
         };
         is(kind, Some(&row.kind))
+            && !without.contains(&row.kind)
             && is(type_, Some(&entry.entry_type))
             && (is(who, entry.user_id.as_deref()) || is(who, Some(&entry.triggered_by)))
             && is(request_id, entry.request_id.as_deref())
@@ -158,6 +163,8 @@ async fn of_resource(
 /// How many rows are looked at for one page of filtered history, and at once.
 const MOST_LOOKED_AT: usize = 10_000;
 const AT_ONCE: usize = 1000;
+/// How many rows are looked at first, beyond those that fill the page: most filters leave few rows out, or nearly all.
+const AT_FIRST: usize = 50;
 
 async fn of_all(
     app: &App,
@@ -168,7 +175,8 @@ async fn of_all(
 ) -> Result<Json<Rows>, Error> {
     let mut before = cursor.map(str::parse).transpose()?;
     let is_whole = filter.is_empty() && filter.kind.is_none();
-    let (most, batch) = if is_whole { (limit, limit) } else { (MOST_LOOKED_AT, AT_ONCE) };
+    let (most, mut batch) =
+        if is_whole { (limit, limit) } else { (MOST_LOOKED_AT, AT_ONCE.min(limit + AT_FIRST)) };
     let mut data: Vec<Row> = Vec::new();
     let mut looked_at = 0;
     loop {
@@ -190,5 +198,6 @@ async fn of_all(
             let next = before.filter(|_| !is_last).map(|place| place.to_string());
             return Ok(Json(Rows { success: true, data, next }));
         }
+        batch = AT_ONCE;
     }
 }

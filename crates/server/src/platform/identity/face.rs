@@ -18,6 +18,7 @@ pub(crate) static FACE: Face = Face {
     one: "token",
     icon: "person",
     path: "/api/v1/tokens",
+    pages: face::BY_AGE,
     states: || STATES.to_vec(),
     selects: Selects::State,
     calls: &[REVOKE],

@@ -15,6 +15,7 @@ pub(crate) static FACE: Face = Face {
     icon: "bell",
     group: Group::Record,
     path: "/api/v1/incidents",
+    pages: face::BY_AGE,
     ask: |ask| face::asked("", ask),
     heads: ["Silent", "Raised", "Ended"],
     member,

@@ -7,6 +7,7 @@ use wardroom_store::{Content, Error as StoreError, SealKey};
 
 use crate::platform::{
     app::{App, Decided, by_system},
+    console::session,
     feed::{events, reconcile},
     http::{access::Counts, error::Error},
     identity::deny,
@@ -133,6 +134,7 @@ async fn sweep(app: &App) -> Result<(), Error> {
     app.limiter.sweep();
     app.store.sweep_denied().await?;
     app.store.sweep_keys(app.now()).await?;
+    session::end_expired(app).await?;
     app.store.sweep_leases(FORGOTTEN).await?;
     Ok(())
 }

@@ -5,7 +5,11 @@ use wardroom_api::device::{Fleet, FleetStatus};
 use wardroom_console::face::{
     self, Ask, Cell, Chip, Face, Fact, Group, Layer, Layers, Listed, Member, Panel, Seen, Selects,
 };
-use wardroom_core::{Named as _, device::fleet::State, tone::Tone};
+use wardroom_core::{
+    Named as _,
+    device::fleet::{PAUSE, ROLLBACK, State},
+    tone::Tone,
+};
 
 use super::document::KIND;
 
@@ -18,11 +22,19 @@ pub(super) static FACE: Face = Face {
     icon: "grid",
     group: Group::Members,
     path: "/api/v1/fleets",
+    work: None,
+    pages: face::BY_NAME,
+    renamed: false,
+    named_by: &[],
     more: None,
     states: || State::ALL.iter().map(|state| state.as_str()).collect(),
     selects: Selects::All,
-    calls: &[],
-    effect: |_| None,
+    calls: &[PAUSE, ROLLBACK],
+    effect: |verb| match verb {
+        "pause" => Some("No further device is given the template until a person resumes the rollout."),
+        "rollback" => Some("Every device is given the template that the fleet had before this one."),
+        _ => None,
+    },
     fields: &[],
     ask,
     read,
@@ -67,6 +79,7 @@ fn member(value: &Value) -> Member {
         id: metadata.name.clone(),
         name: metadata.name,
         called: None,
+        work: None,
         state: rollout.state,
         chips: back.into_iter().chain(overlap).collect(),
         cells: [status.devices, rollout.updated, rollout.failed]
