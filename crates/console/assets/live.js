@@ -230,7 +230,7 @@ function rows(from, to) {
       const gone = document.createElement("span");
       gone.className = "gone hint";
       gone.textContent = " left this view";
-      row.cells[0].append(gone);
+      row.querySelector("th").append(gone);
       row.classList.add("left");
     }
   }

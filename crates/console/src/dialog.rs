@@ -106,7 +106,7 @@ pub fn page(dialog: &Dialog) -> Markup {
     }
 }
 
-fn input(field: &Field) -> Markup {
+pub(crate) fn input(field: &Field) -> Markup {
     let is_comment = field.name == "comment";
     let id = format!("field-{}", form::encoded(&field.name));
     let hint = format!("{id}-hint");

@@ -4,6 +4,7 @@
 //! what may be done: buttons and refusals come with the view. Text of members is shown through [`text`] only.
 
 pub mod assets;
+pub mod bulk;
 pub mod command;
 pub mod detail;
 pub mod dialog;

@@ -6,6 +6,7 @@ use wardroom_api::{Problem, found::Found};
 use wardroom_core::tone;
 
 use crate::{
+    bulk::{self, Verb},
     face::{BY_AGE, Face, Member, NEWEST_FIRST, Seen, Selects},
     form, icon,
     part::{self, cell, chip, count, seen, state},
@@ -41,6 +42,8 @@ pub struct List<'a> {
     pub is_empty: bool,
     /// How many there are without a filter.
     pub total: Option<i64>,
+    /// What can be tried on many of them at once.
+    pub verbs: Vec<Verb>,
     /// The time of the server.
     pub now: Timestamp,
 }
@@ -70,7 +73,12 @@ pub fn page(list: &List<'_>) -> Markup {
                 Some(problem) if problem.errors.is_empty() => { (problem::banner(problem)) },
                 Some(_) => {},
                 None if list.rows.is_empty() => { (no_match(list)) },
-                None => { (table(list)) (pages(list)) },
+                None if list.verbs.is_empty() => { (table(list)) (pages(list)) },
+                // The ticks are sent with the filter of this page; another filter is another page, without them.
+                None => {
+                    form action=(bulk::path(list.face)) autocomplete="off" { (table(list)) (bulk::bar(&list.verbs, "verb", &list.filter, &list.state)) }
+                    (pages(list))
+                },
             }
         }
     }
@@ -176,6 +184,7 @@ fn table(list: &List<'_>) -> Markup {
         div .card.scroll tabindex="0" role="region" aria-label=(list.face.many) {
             table .cards #rows {
                 thead { tr {
+                    @if !list.verbs.is_empty() { th scope="col" { span .unseen { "Ticked" } } }
                     th scope="col" { "Name" }
                     @if columns.state { th scope="col" { "State" } }
                     @for (_, head) in list.face.columns() { th scope="col" { (head) } }
@@ -198,6 +207,9 @@ fn cells(list: &List<'_>, columns: &Columns, member: &Member) -> Markup {
     let face = list.face;
     html! {
         tr #{ "row-" (form::encoded(&member.id)) } {
+            @if !list.verbs.is_empty() {
+                td .tick { label { input type="checkbox" name="member" value=(member.id) aria-label={ "Tick " (visible(&member.name, false)) }; } }
+            }
             th scope="row" { a href=(face.page(&member.key)) { (crate::text::cut(&member.name)) } }
             @if columns.state { td {
                 span { (state(face.kind, &member.state)) @for one in member.chips.iter().take(2) { " " (chip(one)) } }

@@ -8,6 +8,8 @@ use crate::support::{
     wait_for,
 };
 
+mod bulk;
+
 on_both! {
     a_session_is_opened_by_a_token_and_ends_with_it,
     a_session_counts_on_every_server,

@@ -22,6 +22,7 @@ use crate::platform::{
 
 mod act;
 pub(crate) mod answer;
+mod bulk;
 mod detail;
 mod document;
 mod history;
@@ -54,6 +55,8 @@ pub const ACCESS: &[Route] = &[
     route("GET",  "/console/lifecycles",                "", Session, Class::Read),
     route("GET",  "/console/lifecycles/{name}",         "", Session, Class::Read),
     route("GET",  "/console/live",                      "", Session, Class::Read),
+    route("GET",  "/console/bulk/{section}",            "", Session, Class::Read),
+    route("POST", "/console/bulk/{section}",            "", Session, Class::Write),
     route("GET",  "/console/{section}",                 "", Session, Class::Read),
     route("GET",  "/console/{section}/{id}",            "", Session, Class::Read),
     route("GET",  "/console/{section}/{id}/{tab}",      "", Session, Class::Read),
@@ -106,6 +109,7 @@ pub(crate) fn routes(app: &App, api: Router) -> Router<App> {
         .route("/console/lifecycles", routing::get(lifecycles::all))
         .route("/console/lifecycles/{name}", routing::get(lifecycles::one))
         .route("/console/live", routing::get(live::live))
+        .route("/console/bulk/{section}", routing::get(bulk::tried).post(bulk::run))
         .route("/console/{section}", routing::get(list::list))
         .route("/console/{section}/{id}", routing::get(detail::now))
         .route("/console/{section}/{id}/{tab}", routing::get(detail::tab))

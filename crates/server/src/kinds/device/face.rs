@@ -35,8 +35,13 @@ pub(super) static FACE: Face = Face {
     more: None,
     states: || Status::ALL.iter().map(|status| status.as_str()).collect(),
     selects: Selects::All,
-    calls: &[],
-    effect: |_| None,
+    calls: &[REBOOT, REVOKE, DECOMMISSION],
+    effect: |verb| match verb {
+        "reboot" => Some("Asks the agent to reboot the device."),
+        "revoke" => Some("Its certificate is refused from its next request on."),
+        "decommission" => Some("Takes it out of service for good; its agent wipes keys and data."),
+        _ => None,
+    },
     fields: &["status.updated.status", "status.applicationSummary.status", "status.lifecycle.status"],
     ask,
     read,
@@ -281,6 +286,16 @@ pub(super) static REQUESTS: Face = Face {
     ],
     ..Face::PLAIN
 };
+
+/// Reboots a device.
+const REBOOT: Call = Call::new(document::KIND, "reboot", "POST", "/api/v1/devices/{name}/actions/reboot");
+
+/// Takes its access away.
+const REVOKE: Call = Call::new(document::KIND, "revoke", "POST", "/api/v1/devices/{name}/revoke");
+
+/// Takes a device out of service.
+const DECOMMISSION: Call =
+    Call::new(document::KIND, "decommission", "PUT", "/api/v1/devices/{name}/decommission");
 
 /// Lets a device in.
 const APPROVE: Call =

@@ -98,7 +98,7 @@ pub(super) fn form_of(face: &Face, member: &str, action: &Action) -> String {
 }
 
 /// Names an action among those of its member: its verb, and what its body fixes.
-fn key(action: &Action) -> String {
+pub(super) fn key(action: &Action) -> String {
     let values = action.body.as_ref().and_then(Value::as_object).into_iter().flatten();
     let words = values.filter_map(|(field, value)| match value {
         Value::String(text) if *text == action.id => None,
@@ -212,7 +212,7 @@ fn body(visit: &Visit, action: &Action, given: &BTreeMap<String, String>) -> Opt
 }
 
 /// What an answer shows only once.
-fn secrets(answer: &Value) -> Vec<(String, String)> {
+pub(super) fn secrets(answer: &Value) -> Vec<(String, String)> {
     let of = |object: Option<&Map<String, Value>>| -> Vec<(String, String)> {
         let fields = SECRETS.iter().filter_map(|name| Some((*name, object?.get(*name)?.as_str()?)));
         fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
@@ -254,7 +254,7 @@ async fn show(
 }
 
 /// The fields that a person fills in: those that the action needs, other texts that its request takes, a comment.
-fn fields(visit: &Visit, action: &Action, given: &BTreeMap<String, String>) -> Vec<Field> {
+pub(super) fn fields(visit: &Visit, action: &Action, given: &BTreeMap<String, String>) -> Vec<Field> {
     let Some(taken) = visit.console.fields.of_action(action) else { return Vec::new() };
     let fixed = |name: &str| action.body.as_ref().is_some_and(|body| body.get(name).is_some());
     // A move names its state, and a change of a resource only the fields that its action is about.

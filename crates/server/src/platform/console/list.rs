@@ -8,7 +8,7 @@ use wardroom_console::{
     form, list,
 };
 
-use super::{answer::see, visit::Visit};
+use super::{answer::see, bulk, visit::Visit};
 use crate::platform::http::{error::Error, path::Path};
 
 /// Members on a page.
@@ -61,6 +61,7 @@ pub(super) async fn list(visit: Visit, Path(section): Path<String>) -> Result<Re
         problem,
         is_empty,
         total,
+        verbs: bulk::verbs(&visit, face),
         now: visit.console.app.now(),
     };
     visit.page_with(summary.as_ref(), status, face.segment, face.many, &list::page(&shown))

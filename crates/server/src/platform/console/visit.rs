@@ -72,6 +72,11 @@ impl Visit {
         self.query.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }
 
+    /// All values of a parameter that may be given several times.
+    pub(super) fn all(&self, name: &str) -> Vec<&str> {
+        self.query.iter().filter(|(known, _)| known == name).map(|(_, value)| &**value).collect()
+    }
+
     pub(super) fn identity(&self) -> Result<&Identity, Error> {
         self.caller.identity().ok_or(Error::Internal)
     }
@@ -175,8 +180,8 @@ fn counted(face: &Face, summary: &Summary) -> Option<i64> {
 /// The fields of a form that this session's own page sent.
 pub(super) struct Posted(pub(super) BTreeMap<String, String>);
 
-/// The largest form.
-const MOST: usize = 64 << 10;
+/// The largest form: it may name as many members as a request does.
+const MOST: usize = 128 << 10;
 
 impl FromRequest<Console> for Posted {
     type Rejection = Error;
