@@ -22,7 +22,7 @@ use crate::{
 const LONGEST: u64 = 4096;
 
 /// Checks a token at a server, and keeps both as a context that commands use from then on. The token is read from standard input,
-/// or asked for on a terminal; it is never an argument. For example: wardroom login https://fleet.example < ada.token
+/// or asked for on a terminal; it is never an argument. For example: `wardroom login https://fleet.example < ada.token`
 #[derive(Args)]
 pub(crate) struct Login {
     /// The URL of the server.
