@@ -220,8 +220,8 @@ fn machines_reach_only_what_they_need(on: Backend) {
         let is_theirs =
             matches!(&**path, "/api/v1/boot" | "/api/v1/report" | "/api/v1/nodes/{id}/installation-status");
         let answer = machine.get(&path.replace("{id}", "x").replace("{kind}", "node"));
-        // Clients of a registry understand only its own way of refusing.
-        let is_missing = match path.starts_with("/v2/") {
+        // Clients of a registry and of Flight Control understand only its own way of refusing.
+        let is_missing = match ["/v2/", "/flightctl/"].iter().any(|prefix| path.starts_with(prefix)) {
             true => answer.status == 404,
             false => answer.json()["code"] == "no_route",
         };
