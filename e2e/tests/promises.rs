@@ -376,7 +376,7 @@ fn page(tests: &Tests) -> String {
     let mut page = String::from(
         "# Tests behind the promises\n\n\
          Generated from `e2e/tests/promises.rs` by `./dev bless`; do not edit.\n\n\
-         The promises are in [reliability.md](reliability.md). \"Both\" tests run on SQLite and on PostgreSQL, the long ones of GPU nodes on PostgreSQL in `./dev faults` only.\n",
+         The promises are in [reliability.md](reliability.md). \"Both\" tests run on SQLite and on PostgreSQL, the long ones on PostgreSQL in `./dev faults` and `./dev fuzz` only.\n",
     );
     for (at, (title, names)) in PROMISES.iter().enumerate() {
         write!(page, "\n## {}. {title}\n\n| Test | File | Databases |\n|---|---|---|\n", at + 1).unwrap();

@@ -6,9 +6,9 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::support::{Backend, Site, fleet::workflow, node_in, on_both, satellite};
+use crate::support::{Backend, Site, fleet::workflow, long_on_both, node_in, satellite};
 
-on_both! {
+long_on_both! {
     fuzz_every_operation,
 }
 

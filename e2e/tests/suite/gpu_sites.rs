@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{Backend, Site, maas::Maas, mac, on_both, wait_for, wait_long_for};
+use crate::support::{Backend, Site, long_on_both, maas::Maas, mac, wait_for, wait_long_for};
 
-on_both! {
+long_on_both! {
     twelve_sites_share_a_slow_maas,
 }
 

@@ -9,11 +9,11 @@ use crate::{
     support::{
         Backend, Site, cluster,
         device::{Device, open_token},
-        mac, node_in, on_both, satellite,
+        long_on_both, mac, node_in, satellite,
     },
 };
 
-on_both! {
+long_on_both! {
     hostile_text_is_shown_harmlessly_on_every_page,
 }
 

@@ -7,10 +7,10 @@ use serde_json::json;
 use crate::support::{
     Backend, Site,
     fleet::{token_in, workflow},
-    mac, node_in, on_both,
+    long_on_both, mac, node_in,
 };
 
-on_both! {
+long_on_both! {
     silence_counts_as_a_failure_and_tokens_expire,
 }
 

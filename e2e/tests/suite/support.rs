@@ -21,8 +21,21 @@ pub(crate) use site::{Backend, Site};
 
 /// Makes two tests of each function: on SQLite, and on two servers over PostgreSQL.
 macro_rules! on_both {
+    ($($test:ident),+ $(,)?) => { $(crate::support::each! { [] $test })+ };
+}
+pub(crate) use on_both;
+
+/// The same of long tests: the ordinary run has them on SQLite, `./dev faults` and `./dev fuzz` on PostgreSQL too.
+macro_rules! long_on_both {
     ($($test:ident),+ $(,)?) => {
-        $(mod $test {
+        $(crate::support::each! { [ignore = "./dev faults and ./dev fuzz run it"] $test })+
+    };
+}
+pub(crate) use long_on_both;
+
+macro_rules! each {
+    ([$($postgres:meta)?] $test:ident) => {
+        mod $test {
             use crate::support::Backend;
 
             #[test]
@@ -30,14 +43,15 @@ macro_rules! on_both {
                 super::$test(Backend::Sqlite);
             }
 
+            $(#[$postgres])?
             #[test]
             fn on_postgres() {
                 super::$test(Backend::Postgres);
             }
-        })+
+        }
     };
 }
-pub(crate) use on_both;
+pub(crate) use each;
 
 /// Looks until there is something to see, for a while.
 pub(crate) fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
