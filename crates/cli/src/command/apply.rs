@@ -44,7 +44,7 @@ pub(crate) struct Apply {
     /// listed first. Members are never pruned.
     #[arg(long, requires = "labels")]
     prune: bool,
-    /// The labels of what --prune may delete, such as app=web,team=pos.
+    /// The labels of the resources that --prune may delete, such as app=web,team=pos.
     #[arg(short = 'l', long = "selector", value_name = "LABELS", requires = "prune", value_parser = prune::labels)]
     labels: Option<Labels>,
     #[command(flatten)]

@@ -65,7 +65,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) condition: Option<Arc<Condition>>,
 }
 
-/// The condition of what a request from inside commits.
+/// The condition under which a request that the server sends to its own API may commit.
 #[derive(Clone)]
 pub(crate) struct Conditional(pub(crate) Arc<Condition>);
 

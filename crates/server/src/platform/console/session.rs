@@ -199,9 +199,17 @@ pub(crate) async fn end(app: &App, caller: &Caller, session: &Session) -> Result
 /// How many sessions one sweep looks at, the oldest first.
 const SWEPT: usize = 500;
 
-/// Ends sessions whose time is over though no person logged out. Their rows of history stay, as those of all that ended.
+/// Ends sessions whose time is over though no person logged out, and login links that no person opened. Their rows of
+/// history stay, as those of all that ended.
 pub(crate) async fn end_expired(app: &App) -> Result<(), Error> {
-    let list = List { kind: KIND.to_owned(), state: Some(OPEN.to_owned()), limit: SWEPT, ..List::default() };
+    for state in [OPEN, OFFERED] {
+        end_expired_in(app, state).await?;
+    }
+    Ok(())
+}
+
+async fn end_expired_in(app: &App, state: &str) -> Result<(), Error> {
+    let list = List { kind: KIND.to_owned(), state: Some(state.to_owned()), limit: SWEPT, ..List::default() };
     for found in app.store.list(&list).await?.items {
         let document: SessionDocument = found.content.document.read()?;
         if document.expires_at > app.now() {
@@ -325,14 +333,16 @@ mod tests {
     async fn a_session_ends_when_its_time_is_over() {
         let dir = tempfile::tempdir().unwrap();
         let app = crate::platform::bare::app(&dir).await;
-        for (id, minutes) in [("over", -1), ("open", 1)] {
+        for (id, state, minutes) in
+            [("over", OPEN, -1), ("open", OPEN, 1), ("unopened", OFFERED, -1), ("offered", OFFERED, 1)]
+        {
             let expires_at = app.now() + SignedDuration::from_mins(minutes);
             let document = SessionDocument { token: "hash".to_owned(), expires_at };
             let content = Content {
                 kind: KIND.to_owned(),
                 id: id.to_owned(),
                 name: "ada".to_owned(),
-                state: OPEN.to_owned(),
+                state: state.to_owned(),
                 document: Document::of(&document).unwrap(),
                 labels: Default::default(),
                 fields: Default::default(),
@@ -345,10 +355,16 @@ mod tests {
         for _ in 0..2 {
             end_expired(&app).await.unwrap();
         }
-        let over = app.store.get(KIND, "over").await.unwrap().unwrap();
-        assert_eq!((&*over.content.state, over.content.deleted, over.version), (ENDED, true, 2));
-        let open = app.store.get(KIND, "open").await.unwrap().unwrap();
-        assert_eq!((&*open.content.state, open.content.deleted, open.version), (OPEN, false, 1));
+        for (id, state, ends) in [
+            ("over", ENDED, true),
+            ("open", OPEN, false),
+            ("unopened", ENDED, true),
+            ("offered", OFFERED, false),
+        ] {
+            let found = app.store.get(KIND, id).await.unwrap().unwrap();
+            let expected = (state, ends, if ends { 2 } else { 1 });
+            assert_eq!((&*found.content.state, found.content.deleted, found.version), expected, "{id}");
+        }
     }
 
     #[test]
